@@ -12,7 +12,7 @@ use overdue::engine::{self, Handle};
 use overdue::http;
 use overdue::http::dashboard;
 use overdue::runtime::blocking_threads::BlockingThreads;
-use overdue::runtime::connection_threads::ConnectionThreads;
+use overdue::runtime::runtime_threads::RuntimeThreads;
 use overdue::store::Medium;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -61,7 +61,7 @@ impl ServerFixture {
             metrics_token: None,
         };
         let (stop, stopped) = watch::channel(false);
-        let threads = Arc::new(ConnectionThreads::start(
+        let threads = Arc::new(RuntimeThreads::start(
             "connections",
             available_parallelism()?.get(),
             &handle,

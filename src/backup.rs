@@ -19,7 +19,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use crate::engine::{Handle, ServerLocation, Throttle};
 use crate::store::{DatabaseRestore, Inspection, InspectionReport, StoreError};
 use crate::util::random::Random;
-pub use file::{BackupFile, open_backup, read_backup};
+pub use file::{BackupFileWriter, open_backup, read_backup};
 pub use scheduler::{BackupSchedule, BackupScheduler};
 use stream::{BackupReader, BackupWriter};
 
@@ -203,7 +203,7 @@ impl<E> Write for ChunkSender<'_, E> {
 ///
 /// # Errors
 /// Returns an error if the stream is not what was written.
-fn count_rows(input: impl Read, pace: &mut Throttle<'_>) -> Result<u64, BackupError> {
+fn verify_stream(input: impl Read, pace: &mut Throttle<'_>) -> Result<u64, BackupError> {
     let mut reader = BackupReader::begin(input)?;
     let mut count = 0;
     while let Some(rows) = reader.next_rows()? {

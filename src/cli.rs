@@ -483,7 +483,7 @@ fn run_call(data: &Path, call: AdminCall) -> Result<(), CliError> {
             &serde_json::json!({ "checks": count }),
             json,
         ),
-        AdminReply::Tested(row) => return channel::print_test_result(&row, json),
+        AdminReply::ChannelTestResults(row) => return channel::print_test_result(&row, json),
         AdminReply::TestedGroup(rows) => return channel::print_group_test_results(&rows, json),
         AdminReply::Warnings(warnings) => {
             channel::print_warnings(&warnings);

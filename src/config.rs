@@ -16,9 +16,9 @@ mod reader;
 mod schema;
 mod secret_references;
 
-pub use apply::{ConfigApplyError, apply_config, conflict_problem, diff_config, error_text};
+pub use apply::{ConfigApplyError, apply_config, diff_config, error_text, to_problem};
 pub use document::{ConfigDocument, ConfigNode, ConfigProblem, ConfigValue, SourceLocation};
-pub use export::{ExportedObject, HEADER_COMMENTS, export_config, proposed_check};
+pub use export::{ExportedObject, HEADER_COMMENTS, export_config, export_proposed_check};
 pub use files::{ConfigFilesError, ConfigLoadError, LoadedConfig, load_config};
 pub use output::{to_json, to_toml};
 pub use reader::read_config;

@@ -40,7 +40,7 @@ use crate::http::common::response_body::ResponseWriter;
 use crate::metrics::ConnectionProtocol as Counted;
 use crate::runtime::accept::{accept_connections, wait_for_stop};
 use crate::runtime::blocking_threads::BlockingThreads;
-use crate::runtime::connection_threads::{ConnectionThreads, HandOff as _};
+use crate::runtime::runtime_threads::{MovableConnection as _, RuntimeThreads};
 use crate::util::byte_budget::ByteBudget;
 use access_log::AccessLogEntry;
 pub use api::check_renderer;
@@ -196,7 +196,7 @@ impl HttpServer {
         self,
         listener: TcpListener,
         tls: Option<Arc<HttpTls>>,
-        threads: Arc<ConnectionThreads>,
+        threads: Arc<RuntimeThreads>,
         stop: watch::Receiver<bool>,
     ) {
         // No limit here: a connection without a free slot is accepted and gets an error.
@@ -264,7 +264,7 @@ impl HttpServer {
     pub async fn serve_metrics(
         self,
         listener: TcpListener,
-        threads: Arc<ConnectionThreads>,
+        threads: Arc<RuntimeThreads>,
         stop: watch::Receiver<bool>,
     ) {
         accept_connections(
@@ -301,7 +301,7 @@ impl HttpServer {
         self,
         mut stream: C,
         info: ConnectionInfo,
-        line: Arc<ConnectionState>,
+        connection_state: Arc<ConnectionState>,
         mut stop: watch::Receiver<bool>,
     ) {
         let peer = info.peer;
@@ -313,22 +313,22 @@ impl HttpServer {
         let traffic = ConnectionActivity::default();
         let lingers = AtomicBool::new(false);
         let (reading, writing) = stream.split();
-        let line = &line;
+        let connection_state = &connection_state;
         let mut ended_for = None;
-        let head = HeaderLimit::new(&self.0.header_budget, line);
+        let head = HeaderLimit::new(&self.0.header_budget, connection_state);
         let service = service_fn(async |request: hyper::Request<Incoming>| {
-            line.begin_request();
+            connection_state.begin_request();
             head.finish_header();
             let log_entry = self
                 .0
                 .config
                 .access_log
                 .then(|| Box::new(AccessLogEntry::from_request(&request, &self.0, peer)));
-            let request = request.map(|body| IncomingBody::new(body, line));
+            let request = request.map(|body| IncomingBody::new(body, connection_state));
             let busy = traffic.begin_request();
             let mut reply = reply::with_nosniff(self.respond(request, info).await);
             drop(busy);
-            reply.body_mut().keep_busy(line);
+            reply.body_mut().keep_busy(connection_state);
             if reply.body().is_endless() {
                 traffic.mark_endless();
             }
@@ -353,7 +353,7 @@ impl HttpServer {
                 .serve_connection(
                     TokioIo::new(tokio::io::join(
                         HeaderReader::new(reading, &head),
-                        MinRateWriter::new(writing, &traffic, line),
+                        MinRateWriter::new(writing, &traffic, connection_state),
                     )),
                     service,
                 );
@@ -381,7 +381,7 @@ impl HttpServer {
                         }
                     }
                 }
-                waits = line.close_requested() => {
+                waits = connection_state.close_requested() => {
                     ended_for = Some(waits);
                     if waits == ClientWait::Request {
                         connection.as_mut().graceful_shutdown();

@@ -149,9 +149,9 @@ pub struct Metrics {
 }
 
 /// Counts a connection as open until it is dropped.
-pub struct OpenConnection(Gauge);
+pub struct ConnectionGaugeGuard(Gauge);
 
-impl Drop for OpenConnection {
+impl Drop for ConnectionGaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -173,13 +173,13 @@ pub struct MetricsSnapshot {
     /// Number of checks.
     pub checks: u64,
     /// Pings within the log limits of their checks.
-    pub live_pings: u64,
+    pub pings_within_limits: u64,
     /// Number of channels with each status, by the name of the status.
     pub channels: Vec<(&'static str, u64)>,
     /// Number of messages that wait to be sent.
     pub outbox: u64,
     /// Microseconds for which the oldest message has waited.
-    pub outbox_oldest: i64,
+    pub oldest_message_micros: i64,
     /// Size of the database file in bytes. `None`: the file is being reopened.
     pub file_bytes: Option<u64>,
 }
@@ -363,10 +363,10 @@ impl Metrics {
     }
 
     /// Counts a connection as open until the returned value is dropped.
-    pub fn record_connection(&self, protocol: ConnectionProtocol) -> Option<OpenConnection> {
+    pub fn record_connection(&self, protocol: ConnectionProtocol) -> Option<ConnectionGaugeGuard> {
         let gauge = value_of(&ConnectionProtocol::ALL, &self.connections, &protocol)?;
         gauge.inc();
-        Some(OpenConnection(gauge.clone()))
+        Some(ConnectionGaugeGuard(gauge.clone()))
     }
 
     /// Counts a connection that was rejected because of a limit.
@@ -436,7 +436,7 @@ impl Metrics {
         ];
         registry.register("build", "Build information of the server", Info::new(build));
         let pings = self.logged_pings.load(Relaxed);
-        let dead_pings = pings.saturating_sub(snapshot.live_pings);
+        let dead_pings = pings.saturating_sub(snapshot.pings_within_limits);
         // Pings beyond a log limit have no length of their own: they are part of a log that is
         // pruned at its end.
         let dead_bytes = (self.logged_bytes.load(Relaxed) as f64 * dead_pings as f64
@@ -493,7 +493,7 @@ impl Metrics {
                 ok,
             );
         }
-        let oldest = ConstGauge::new(micros_to_seconds(snapshot.outbox_oldest.max(0)));
+        let oldest = ConstGauge::new(micros_to_seconds(snapshot.oldest_message_micros.max(0)));
         registry.register(
             "outbox_oldest_seconds",
             "Time that the oldest alert has been waiting",

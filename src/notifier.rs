@@ -37,7 +37,7 @@ use crate::engine::{ChannelTestResult, Handle};
 use crate::outbound::Outbound;
 use delivery_policy::DeliveryPolicy;
 pub use heartbeat::Heartbeat;
-use message_result::MessageResult;
+use message_result::AttemptResult;
 use reminders::Reminders;
 use scheduler::{CurrentTime, Message, MessageId, ScheduledWork, SendScheduler};
 use self_alerts::SelfAlerts;
@@ -129,13 +129,13 @@ pub async fn run_channel_tests(handle: &Handle, config: NotifierConfig) -> Infal
 }
 
 /// Result of a task that sends a message, or its panic.
-type SendTaskResult = Result<(task::Id, MessageResult), JoinError>;
+type SendTaskResult = Result<(task::Id, AttemptResult), JoinError>;
 
 struct Notifier {
     handle: Handle,
     sender: Rc<MessageSender>,
     scheduler: SendScheduler,
-    in_flight: JoinSet<MessageResult>,
+    in_flight: JoinSet<AttemptResult>,
     message_ids: HashMap<task::Id, MessageId>,
     reminders: Reminders,
     self_alerts: SelfAlerts,
@@ -207,7 +207,7 @@ impl Notifier {
                 let rules = DeliveryPolicy::of_channel(&channel, &self.sender.zone, now.wall);
                 let reports = self.scheduler.record_result(
                     id,
-                    MessageResult::retry("", true),
+                    AttemptResult::retry("", true),
                     &rules,
                     now,
                     self.handle.random(),
@@ -324,7 +324,7 @@ impl Notifier {
             // The panic hook has logged it.
             Err(error) => (
                 error.id(),
-                MessageResult::retry(
+                AttemptResult::retry(
                     "sending failed because of an internal error; see the server log",
                     true,
                 ),

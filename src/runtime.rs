@@ -4,4 +4,4 @@
 pub(crate) mod accept;
 pub mod blocking_threads;
 pub mod certificate;
-pub mod connection_threads;
+pub mod runtime_threads;

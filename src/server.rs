@@ -27,23 +27,23 @@ use crate::http::{self, ApiRate, BaseUrl};
 use crate::notifier::{self, Heartbeat};
 use crate::outbound::{Outbound, OutboundConfig};
 use crate::runtime::blocking_threads::BlockingThreads;
-use crate::runtime::connection_threads::ConnectionThreads;
+use crate::runtime::runtime_threads::RuntimeThreads;
 use crate::smtp::address::MailDomain;
 use crate::store::{self, Medium};
 use crate::util::clock::Clock;
 use crate::util::random::Random;
-pub use declared_files::DeclaredFiles;
+pub use config_files::ConfigFiles;
 pub use error::ServeError;
 use first_start::RemoteAccess;
 use listeners::{Listeners, ServerThreads};
 pub use log::LogFormat;
-use log::LogWriter;
+use log::LogGuard;
 use passed_sockets::PassedSockets;
 pub(crate) use passed_sockets::passed_socket_count;
 use signals::{HangupCount, StopSignals};
 use watchdog::LastActivity;
 
-mod declared_files;
+mod config_files;
 mod error;
 mod first_start;
 mod listeners;
@@ -101,7 +101,7 @@ pub struct ServerConfig {
     /// Outgoing heartbeat, which reports that the server is alive.
     pub heartbeat: Option<Heartbeat>,
     /// Files that declare the configuration.
-    pub declared: Option<DeclaredFiles>,
+    pub declared: Option<ConfigFiles>,
     /// Schedule of automatic backups.
     pub backups: Option<BackupSchedule>,
     /// See [`engine::EngineConfig`].
@@ -142,7 +142,7 @@ pub struct CertificateFiles {
 pub fn run(config: ServerConfig) -> Result<(), ServeError> {
     // Before there is a second thread, because this changes the environment.
     let passed = PassedSockets::take()?;
-    let _log = LogWriter::start(config.log, config.log_format).map_err(ServeError::System)?;
+    let _log = LogGuard::start(config.log, config.log_format).map_err(ServeError::System)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -155,7 +155,7 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
         .enable_all()
         .build()
         .map_err(ServeError::System)?;
-    let hangups = signals::handle_hangups(&runtime).map_err(ServeError::System)?;
+    let hangups = signals::install_handlers(&runtime).map_err(ServeError::System)?;
     // Before the database: a start that fails for a port creates none.
     let listeners = runtime.block_on(Listeners::bind(&config, passed))?;
     let engine = engine::EngineConfig::new(
@@ -169,7 +169,7 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
         ..engine
     };
     let (handle, writer) = engine::open(engine).map_err(ServeError::Store)?;
-    warn_if_directory_open(&config.data_directory);
+    warn_if_directory_accessible(&config.data_directory);
     let writer_exit = start_writer(writer).map_err(ServeError::System)?;
     let result = runtime.block_on(serve(
         config,
@@ -227,7 +227,7 @@ async fn serve(
             .then(|| listeners.base_url.as_str().to_owned()),
     };
     if let Some(declared) = &files.declared {
-        declared_files::apply_declared(&handle, declared, files.pages.as_deref()).await;
+        config_files::apply_declared(&handle, declared, files.pages.as_deref()).await;
     }
     if config.web.uses_passwords()
         && handle.with_state(|state| state.users.is_empty())
@@ -251,7 +251,7 @@ async fn serve(
     let (stop, stopped) = watch::channel(false);
     let cores = available_parallelism().map_or(1, NonZero::get);
     let start_threads =
-        |name, count| ConnectionThreads::start(name, count, &handle).map_err(ServeError::System);
+        |name, count| RuntimeThreads::start(name, count, &handle).map_err(ServeError::System);
     let threads = ServerThreads {
         connections: start_threads("connections", cores)?,
         handshakes: start_threads(
@@ -396,7 +396,7 @@ async fn stop_writer(
 
 /// Warns if other users can access the data directory. The permissions of an existing directory are
 /// not changed.
-fn warn_if_directory_open(directory: &Path) {
+fn warn_if_directory_accessible(directory: &Path) {
     let is_accessible = std::fs::metadata(directory)
         .is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0);
     if is_accessible {
@@ -477,7 +477,7 @@ mod tests {
         let listeners = runtime
             .block_on(Listeners::bind(&config, PassedSockets::default()))
             .unwrap();
-        let hangups = signals::handle_hangups(&runtime).unwrap();
+        let hangups = signals::install_handlers(&runtime).unwrap();
         let outbound =
             Outbound::new(OutboundConfig::default(), &Clock::System, Random::System).unwrap();
         assert!(matches!(

@@ -301,7 +301,7 @@ pub enum AdminReply {
     /// See [`CheckAction::Alerting`].
     Alerting(AlertingRow),
     /// See [`ChannelAction::Test`].
-    Tested(TestRow),
+    ChannelTestResults(TestRow),
     /// Result of the test of a group, for each of its channels.
     TestedGroup(Vec<MemberTestRow>),
     /// See [`ChannelAction::Assign`].
@@ -382,7 +382,7 @@ impl AdminReply {
             | Self::MadeKey(_)
             | Self::MadeLink(_)
             | Self::Alerting(_)
-            | Self::Tested(_) => None,
+            | Self::ChannelTestResults(_) => None,
             Self::ImportBegun(_) | Self::Imported(..) | Self::Touched(_) | Self::Warnings(_) => {
                 None
             }

@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::outgoing_ping::{OutgoingPing, unknown_check_advice};
 use super::print_notice;
-use super::spool::{Spool, SpoolName, SpoolStatus, SpooledPing};
+use super::spool::{Spool, SpoolStatus, SpooledPing, SpooledPingName};
 use crate::outbound::{HttpRequest, Outbound, RedirectPolicy, SendStage, Trust, host_port_of};
 use crate::util::clock::Clock;
 use crate::util::random::Random;
@@ -23,7 +23,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// Maximum characters of a response that are shown.
 const MAX_SHOWN_CHARS: usize = 200;
 /// Delay in seconds beyond which a ping mentions that it is late.
-const LATE_AFTER_SECS: i64 = 60;
+const MIN_MENTIONED_DELAY_SECS: i64 = 60;
 
 /// Configuration for sending pings.
 pub struct PingSender {
@@ -231,7 +231,7 @@ impl PingSender {
     /// `failure` to the reason of a failure.
     async fn drain_spool_until(
         &self,
-        awaited: Option<&SpoolName>,
+        awaited: Option<&SpooledPingName>,
         failure: &mut Option<String>,
     ) -> Option<PingResult> {
         let spool = self.spool.as_ref()?;
@@ -266,7 +266,7 @@ impl PingSender {
                 }
                 continue;
             }
-            self.note_late(&mut report, &name);
+            self.append_end_time(&mut report, &name);
             let outcome = self.attempt(&report).await;
             let is_temporary = !matches!(outcome, PingAttemptResult::Misconfigured(_));
             let outcome = match outcome {
@@ -296,9 +296,9 @@ impl PingSender {
     }
 
     /// Adds the end time of a late job to the body: the server only knows the time of arrival.
-    fn note_late(&self, report: &mut OutgoingPing, name: &SpoolName) {
+    fn append_end_time(&self, report: &mut OutgoingPing, name: &SpooledPingName) {
         let ended = name.ended_at();
-        if ended.plus_secs(LATE_AFTER_SECS) < self.clock.now() {
+        if ended.plus_secs(MIN_MENTIONED_DELAY_SECS) < self.clock.now() {
             let mut line = String::from("overdue: reported late, the job ended at ");
             ended.write_rfc3339_secs(&mut line);
             report.append_line(&line);

@@ -36,9 +36,9 @@ pub struct Spool(PathBuf);
 
 /// Name of a waiting ping.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct SpoolName(String);
+pub(super) struct SpooledPingName(String);
 
-impl SpoolName {
+impl SpooledPingName {
     fn new(ended: Timestamp, unique: Uuid) -> Self {
         Self(format!("{:020}-{unique}", ended.micros().max(0)))
     }
@@ -60,7 +60,7 @@ impl SpoolName {
 
 /// A spooled ping whose sender waits for its result.
 pub(super) struct SpooledPing {
-    pub(super) name: SpoolName,
+    pub(super) name: SpooledPingName,
     /// Its file, kept open to learn its status.
     file: File,
 }
@@ -114,7 +114,7 @@ impl Spool {
             .mode(0o700)
             .create(&self.0)?;
         let directory = self.open()?;
-        let name = SpoolName::new(ended, unique);
+        let name = SpooledPingName::new(ended, unique);
         let partial = name.file_name(PARTIAL_EXTENSION);
         let mut file =
             directory.open_own_file(&partial, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
@@ -138,7 +138,7 @@ impl Spool {
     }
 
     /// Returns the waiting pings, the oldest first.
-    pub(super) fn waiting_names(&self) -> io::Result<Vec<SpoolName>> {
+    pub(super) fn waiting_names(&self) -> io::Result<Vec<SpooledPingName>> {
         self.open()?.names(PING_EXTENSION)
     }
 
@@ -159,7 +159,7 @@ impl Spool {
     }
 
     /// Returns the ping of this name; `None` if it is gone, or was not written by this program.
-    pub(super) fn read(&self, name: &SpoolName) -> Option<OutgoingPing> {
+    pub(super) fn read(&self, name: &SpooledPingName) -> Option<OutgoingPing> {
         let mut bytes = Vec::new();
         let file = self
             .open()
@@ -176,7 +176,7 @@ impl Spool {
     }
 
     /// Removes a ping that was sent or refused.
-    pub(super) fn remove(&self, name: &SpoolName) {
+    pub(super) fn remove(&self, name: &SpooledPingName) {
         // If it stays, it is sent twice, which is better than never.
         if let Ok(directory) = self.open() {
             directory.remove(&name.file_name(PING_EXTENSION));
@@ -235,7 +235,7 @@ impl SpoolDirectory {
     }
 
     /// Returns the bytes of a waiting ping; `None` if there is none of this name.
-    fn ping_length(&self, name: &SpoolName) -> Option<u64> {
+    fn ping_length(&self, name: &SpooledPingName) -> Option<u64> {
         let status = statat(
             &self.0,
             name.file_name(PING_EXTENSION),
@@ -245,7 +245,7 @@ impl SpoolDirectory {
         u64::try_from(status.st_size).ok()
     }
 
-    fn names(&self, kind: &str) -> io::Result<Vec<SpoolName>> {
+    fn names(&self, kind: &str) -> io::Result<Vec<SpooledPingName>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)? {
             let entry = entry?;
@@ -254,15 +254,15 @@ impl SpoolDirectory {
                 .to_str()
                 .ok()
                 .and_then(|name| name.strip_suffix(kind)?.strip_suffix('.'));
-            names.extend(name.map(|name| SpoolName(name.into())));
+            names.extend(name.map(|name| SpooledPingName(name.into())));
         }
         names.sort();
         Ok(names)
     }
 
     /// Drops the oldest pings beyond the limits, except the newcomer, and old partial files.
-    fn enforce_limits(&self, newcomer: &SpoolName, now: Timestamp) -> io::Result<()> {
-        let length = |name: &SpoolName| self.ping_length(name).unwrap_or_default();
+    fn enforce_limits(&self, newcomer: &SpooledPingName, now: Timestamp) -> io::Result<()> {
+        let length = |name: &SpooledPingName| self.ping_length(name).unwrap_or_default();
         let mut files = 1;
         let mut bytes = length(newcomer);
         // If the clock was set back, the newcomer has the oldest name.
@@ -288,7 +288,7 @@ impl SpoolDirectory {
 
     /// Empties a file and removes it. The empty file tells the waiting run that the ping was
     /// dropped and not sent.
-    fn discard(&self, name: &SpoolName) {
+    fn discard(&self, name: &SpooledPingName) {
         let name = name.file_name(PING_EXTENSION);
         // Another run may have sent or dropped it in the meantime.
         let _ = self
@@ -306,7 +306,7 @@ mod tests {
         OutgoingPing::new(url.into(), body.into())
     }
 
-    fn path(spool: &Spool, name: &SpoolName, kind: &str) -> PathBuf {
+    fn path(spool: &Spool, name: &SpooledPingName, kind: &str) -> PathBuf {
         spool.0.join(name.file_name(kind))
     }
 
@@ -362,7 +362,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("spool"));
         let name = |number: usize| {
-            SpoolName::new(
+            SpooledPingName::new(
                 Timestamp::from_secs(number as i64 * PARTIAL_MAX_AGE_SECS),
                 Uuid::nil(),
             )
@@ -470,11 +470,11 @@ mod tests {
         assert!(spool.try_lock().unwrap().is_some());
         // A file from another program is no ping.
         std::fs::write(
-            path(&spool, &SpoolName("0".into()), PING_EXTENSION),
+            path(&spool, &SpooledPingName("0".into()), PING_EXTENSION),
             b"file:///etc/passwd\n",
         )
         .unwrap();
-        assert!(spool.read(&SpoolName("0".into())).is_none());
+        assert!(spool.read(&SpooledPingName("0".into())).is_none());
         std::fs::set_permissions(
             &spool.0,
             std::os::unix::fs::PermissionsExt::from_mode(0o777),
@@ -511,8 +511,11 @@ mod tests {
         let link = |name: &str| std::os::unix::fs::symlink(&target, spool.0.join(name)).unwrap();
         // An entry that is a link is neither sent nor emptied.
         link("0-a.ping");
-        assert!(spool.read(&SpoolName("0-a".into())).is_none());
-        spool.open().unwrap().discard(&SpoolName("0-a".into()));
+        assert!(spool.read(&SpooledPingName("0-a".into())).is_none());
+        spool
+            .open()
+            .unwrap()
+            .discard(&SpooledPingName("0-a".into()));
         assert_eq!(
             (
                 std::fs::read(&target).unwrap().len(),

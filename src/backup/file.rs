@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read, Seek as _, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::{BackupError, count_rows, path_with_suffix};
+use super::{BackupError, path_with_suffix, verify_stream};
 use crate::engine::Throttle;
 use crate::store::NO_FOLLOW;
 
@@ -21,7 +21,7 @@ const CREATE_ATTEMPTS: usize = 3;
 
 /// A backup in progress, stored as `<name>.partial`. The partial file is removed on drop unless it
 /// is kept.
-pub struct BackupFile {
+pub struct BackupFileWriter {
     path: PathBuf,
     partial: PathBuf,
     out: Option<BackupOutput>,
@@ -56,7 +56,7 @@ impl Write for SyncingFile {
     }
 }
 
-impl BackupFile {
+impl BackupFileWriter {
     /// Creates a backup file that only its owner can read. It is compressed if the name ends with
     /// `.zst`.
     ///
@@ -88,7 +88,7 @@ impl BackupFile {
     ///
     /// # Errors
     /// Returns an error if the file cannot be written, or is not what was written.
-    pub fn verify_and_keep(mut self, pace: &mut Throttle<'_>) -> Result<(u64, u64), BackupError> {
+    pub fn verify_and_rename(mut self, pace: &mut Throttle<'_>) -> Result<(u64, u64), BackupError> {
         let SyncingFile { file, .. } = match self.out.take() {
             Some(BackupOutput::Plain(file)) => file,
             Some(BackupOutput::Compressed(encoder)) => encoder.finish()?,
@@ -98,7 +98,7 @@ impl BackupFile {
         // The partial name may belong to another file by now.
         let mut reader_file = file.try_clone()?;
         reader_file.rewind()?;
-        let rows = count_rows(read_backup(reader_file)?, pace)?;
+        let rows = verify_stream(read_backup(reader_file)?, pace)?;
         let bytes = file.metadata()?.len();
         fs::rename(&self.partial, &self.path)?;
         self.is_kept = true;
@@ -112,7 +112,7 @@ impl BackupFile {
     }
 }
 
-impl Write for BackupFile {
+impl Write for BackupFileWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.out {
             Some(BackupOutput::Plain(file)) => file.write(bytes),
@@ -122,12 +122,12 @@ impl Write for BackupFile {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // The file is flushed by `verify_and_keep`.
+        // The file is flushed by `verify_and_rename`.
         Ok(())
     }
 }
 
-impl Drop for BackupFile {
+impl Drop for BackupFileWriter {
     fn drop(&mut self) {
         if !self.is_kept {
             // The error cannot be reported here. The next backup of the same name removes the file.
@@ -238,7 +238,7 @@ mod tests {
         let partial = path_with_suffix(&path, ".partial");
         fs::write(&victim, b"of another user").unwrap();
         symlink(&victim, &partial).unwrap();
-        let refused = BackupFile::create(&path).err().unwrap();
+        let refused = BackupFileWriter::create(&path).err().unwrap();
         assert!(
             refused
                 .to_string()
@@ -252,7 +252,7 @@ mod tests {
         fs::set_permissions(&partial, fs::Permissions::from_mode(0o666)).unwrap();
         let _ = chown(&partial, Some(65534), Some(65534));
         let reader = File::open(&partial).unwrap();
-        let mut made = BackupFile::create(&path).unwrap();
+        let mut made = BackupFileWriter::create(&path).unwrap();
         made.write_all(b"secret").unwrap();
         let found = fs::symlink_metadata(&partial).unwrap();
         let own = fs::metadata(directory.path()).unwrap();
@@ -260,7 +260,8 @@ mod tests {
         assert_eq!(io::read_to_string(reader).unwrap(), "left");
         // A backup in progress is left alone.
         assert!(
-            BackupFile::create(&path).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+            BackupFileWriter::create(&path)
+                .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
         );
         drop(made);
         assert!(!partial.exists());

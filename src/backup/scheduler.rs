@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::civil::DateTime;
 
-use super::{BackupError, BackupFile, lower_thread_priority, write_backup};
+use super::{BackupError, BackupFileWriter, lower_thread_priority, write_backup};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::{Handle, ServerLocation, Throttle};
 
@@ -46,7 +46,7 @@ impl BackupScheduler {
     /// Returns an error if the system cannot start a thread. A missing directory is reported at
     /// every attempt, because it may be mounted later.
     pub fn start(handle: Handle, intervals: BackupSchedule) -> io::Result<Self> {
-        let made = BackupFiles::list(&handle, &intervals.directory);
+        let made = BackupDirectory::list(&handle, &intervals.directory);
         let mut newest = made.ok().and_then(|made| made.newest_time(handle.now()));
         handle.metrics().enable_backups(newest);
         let (wake, woken) = mpsc::channel();
@@ -123,7 +123,7 @@ fn create_backup(
     intervals: &BackupSchedule,
     now: Timestamp,
 ) -> Result<(), BackupError> {
-    let files = BackupFiles::list(handle, &intervals.directory)?;
+    let files = BackupDirectory::list(handle, &intervals.directory)?;
     for partial in &files.partial {
         // Partial files of a server that was killed. This server makes one backup at a time.
         fs::remove_file(partial)?;
@@ -131,15 +131,15 @@ fn create_backup(
     let path = intervals
         .directory
         .join(format!("{}{}{SUFFIX}", files.prefix, format_time(now)));
-    let mut file = BackupFile::create(&path)?;
+    let mut file = BackupFileWriter::create(&path)?;
     write_backup(handle, &mut file)?;
     let (bytes, rows) =
-        file.verify_and_keep(&mut Throttle::new(ServerLocation::InProcess(handle)))?;
+        file.verify_and_rename(&mut Throttle::new(ServerLocation::InProcess(handle)))?;
     tracing::info!(
         "wrote backup {}: {rows} rows, {bytes} bytes",
         path.display()
     );
-    for (_, old) in BackupFiles::list(handle, &intervals.directory)?
+    for (_, old) in BackupDirectory::list(handle, &intervals.directory)?
         .oldest_first(now)
         .iter()
         .rev()
@@ -151,13 +151,13 @@ fn create_backup(
 }
 
 /// Backup files of this database in a directory. Files of other databases are left alone.
-struct BackupFiles {
+struct BackupDirectory {
     prefix: String,
     finished: Vec<(Timestamp, PathBuf)>,
     partial: Vec<PathBuf>,
 }
 
-impl BackupFiles {
+impl BackupDirectory {
     fn list(handle: &Handle, directory: &Path) -> io::Result<Self> {
         // The instance ID is drawn when a database is opened for the first time, and by a restore.
         let instance =

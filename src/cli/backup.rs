@@ -10,7 +10,7 @@ use super::common_args::{JsonFlag, number_parser};
 use super::data_directory::assume_owner;
 use super::{CliError, table};
 use crate::admin;
-use crate::backup::{self, BackupError, BackupFile, BackupInfo, BackupSchedule};
+use crate::backup::{self, BackupError, BackupFileWriter, BackupInfo, BackupSchedule};
 use crate::domain::formatting::format_count;
 use crate::engine::{ServerLocation, Throttle};
 use crate::store::{
@@ -164,7 +164,8 @@ impl BackupArgs {
             }
             return write_backup(data, io::stdout().lock());
         }
-        let mut out = BackupFile::create(file).map_err(|error| file_error(file)(error.into()))?;
+        let mut out =
+            BackupFileWriter::create(file).map_err(|error| file_error(file)(error.into()))?;
         write_backup(data, &mut out)?;
         let server = if admin::is_server_running(data) {
             ServerLocation::OtherProcess
@@ -172,7 +173,7 @@ impl BackupArgs {
             ServerLocation::NotRunning
         };
         let (bytes, rows) = out
-            .verify_and_keep(&mut Throttle::new(server))
+            .verify_and_rename(&mut Throttle::new(server))
             .map_err(file_error(file))?;
         // The backup exists, even if this message cannot be written.
         let _ = writeln!(

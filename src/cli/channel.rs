@@ -432,7 +432,9 @@ impl CreateChannelArgs {
                 ask(ChannelAction::Test { up: false }),
                 notifier_config,
             )? {
-                AdminReply::Tested(row) => _ = writeln!(io::stderr(), "{}", test_message(&row)?),
+                AdminReply::ChannelTestResults(row) => {
+                    _ = writeln!(io::stderr(), "{}", test_message(&row)?)
+                }
                 AdminReply::TestedGroup(rows) => {
                     let _ = writeln!(io::stderr(), "{}", member_test_lines(&rows).join("\n"));
                     require_delivery(&rows)?;

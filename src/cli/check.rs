@@ -9,7 +9,7 @@ use super::common_args::{JsonFlag, ProjectFilter, TargetProject, YesFlag};
 use crate::admin::check::{CheckRow, FlipRow, PingRow};
 use crate::admin::{AdminRequest, CheckAction};
 use crate::domain::check::CheckSettings;
-use crate::domain::check_edit::field_value::{CheckFieldType, FieldValue};
+use crate::domain::check_edit::field_value::{CheckFieldType, CheckFieldValue};
 use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::check_input;
@@ -185,7 +185,7 @@ impl FromArgMatches for CheckFieldsArgs {
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         for field in fields::FLAG_FIELDS {
-            if let Some(value) = matches.get_one::<FieldValue<'static>>(field.name) {
+            if let Some(value) = matches.get_one::<CheckFieldValue<'static>>(field.name) {
                 set_field(&mut self.0, field, value)
                     .map_err(|error| clap::Error::raw(ErrorKind::ValueValidation, error))?;
             }
@@ -197,7 +197,7 @@ impl FromArgMatches for CheckFieldsArgs {
 fn set_field(
     edit: &mut CheckEdit,
     field: &CheckField,
-    value: &FieldValue<'_>,
+    value: &CheckFieldValue<'_>,
 ) -> Result<(), String> {
     field
         .set(edit, value, Some(&CheckSettings::default()))
@@ -213,14 +213,16 @@ fn field_flag(field: &'static CheckField) -> Arg {
         .help(field.flag_help);
     let parse = move |text: &str| {
         let value = match field.field_type {
-            CheckFieldType::Duration => FieldValue::Number(check_input::parse_seconds(text)?.get()),
-            _ => FieldValue::Text(text.to_owned().into()),
+            CheckFieldType::Duration => {
+                CheckFieldValue::Number(check_input::parse_seconds(text)?.get())
+            }
+            _ => CheckFieldValue::Text(text.to_owned().into()),
         };
         set_field(&mut CheckEdit::default(), field, &value).map(|()| value)
     };
     match field.field_type {
         CheckFieldType::Flag => flag
-            .value_parser(BoolishValueParser::new().map(FieldValue::Flag))
+            .value_parser(BoolishValueParser::new().map(CheckFieldValue::Flag))
             .hide_possible_values(true),
         CheckFieldType::Methods => flag.value_parser(methods_parser()),
         CheckFieldType::Duration => flag.value_parser(parse).allow_negative_numbers(true),
@@ -229,7 +231,7 @@ fn field_flag(field: &'static CheckField) -> Arg {
 }
 
 /// Returns a parser of methods.
-fn methods_parser() -> impl TypedValueParser<Value = FieldValue<'static>> {
+fn methods_parser() -> impl TypedValueParser<Value = CheckFieldValue<'static>> {
     PossibleValuesParser::new(["any", "POST"])
         .map(|word| if word == "any" { "" } else { "POST" }.into())
 }

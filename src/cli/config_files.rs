@@ -17,7 +17,7 @@ use super::{CliError, table, user};
 use crate::admin::declared::{ChangeRow, ConflictRow};
 use crate::admin::{self, AdminReply, AdminRequest};
 use crate::config::{self, ConfigLoadError, ConfigProblem, LoadedConfig, SecretResolver};
-use crate::server::DeclaredFiles;
+use crate::server::ConfigFiles;
 use crate::store::owner::AssumedOwner;
 
 /// Default maximum number of deletions.
@@ -307,8 +307,8 @@ pub(super) struct ConfigFileFlags {
 }
 
 impl ConfigFileFlags {
-    pub(super) fn applied_config(self) -> Option<DeclaredFiles> {
-        (!self.apply.is_empty()).then_some(DeclaredFiles {
+    pub(super) fn applied_config(self) -> Option<ConfigFiles> {
+        (!self.apply.is_empty()).then_some(ConfigFiles {
             files: self.apply,
             prune: self.apply_prune,
         })

@@ -239,7 +239,7 @@ impl DiscoverArgs {
                     name,
                     ..settings.clone()
                 };
-                config::proposed_check(
+                config::export_proposed_check(
                     self.project.as_str(),
                     *uuid,
                     &settings,

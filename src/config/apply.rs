@@ -14,7 +14,7 @@ use crate::engine::config_plan::{ConfigPlan, plan_config};
 /// Maximum number of attempts while objects are deleted concurrently.
 const MAX_ATTEMPTS: usize = 5;
 /// First placeholder number of a new object, above all existing numbers.
-const PLACEHOLDER_IDS: u64 = u64::MAX / 2;
+const FIRST_PLACEHOLDER_ID: u64 = u64::MAX / 2;
 
 /// Reason why a declared configuration is not applied.
 #[derive(Debug)]
@@ -116,7 +116,14 @@ async fn make_plan(
     let config = config.clone();
     let planning = tokio::task::spawn_blocking(move || {
         handle.with_state(|state| {
-            plan_config(state, &config, options, handle.now(), PLACEHOLDER_IDS, &[])
+            plan_config(
+                state,
+                &config,
+                options,
+                handle.now(),
+                FIRST_PLACEHOLDER_ID,
+                &[],
+            )
         })
     });
     match planning.await {
@@ -127,7 +134,7 @@ async fn make_plan(
 }
 
 /// Converts a conflict to a problem of files, without its location.
-pub fn conflict_problem(conflict: ApplyConflict) -> ConfigProblem {
+pub fn to_problem(conflict: ApplyConflict) -> ConfigProblem {
     let ApplyConflict {
         object: at,
         field,
@@ -163,7 +170,7 @@ pub fn error_text(document: &ConfigDocument, error: &ConfigApplyError) -> String
     let problems = conflicts
         .iter()
         .cloned()
-        .map(conflict_problem)
+        .map(to_problem)
         .map(|problem| ConfigProblem {
             location: document.find_location(&problem.path),
             ..problem

@@ -465,7 +465,7 @@ fn export_user(state: &State, user: &User) -> ExportedObject {
 }
 
 /// Returns a proposed check, as a file would declare it.
-pub fn proposed_check(
+pub fn export_proposed_check(
     project: &str,
     uuid: uuid::Uuid,
     settings: &CheckSettings,

@@ -77,7 +77,7 @@ pub fn load_config(
     paths: &[PathBuf],
     secrets: &SecretResolver<'_>,
 ) -> Result<LoadedConfig, ConfigLoadError> {
-    let ReadFiles {
+    let ConfigFileContents {
         mut document,
         mut problems,
         readable_by_others: exposed_files,
@@ -135,7 +135,7 @@ fn channel_warnings(declared: &DeclaredConfig) -> impl Iterator<Item = String> {
 }
 
 /// Contents of the files.
-struct ReadFiles {
+struct ConfigFileContents {
     document: ConfigDocument,
     problems: Vec<ConfigProblem>,
     /// Files that other users than their owner can read.
@@ -144,8 +144,8 @@ struct ReadFiles {
 
 /// Reads files. Of a directory it reads files that end in `.toml`, in the order of their names; `-`
 /// is standard input.
-fn read_files(paths: &[PathBuf]) -> Result<ReadFiles, ConfigFilesError> {
-    let mut read = ReadFiles {
+fn read_files(paths: &[PathBuf]) -> Result<ConfigFileContents, ConfigFilesError> {
+    let mut read = ConfigFileContents {
         document: ConfigDocument::empty(),
         problems: Vec::new(),
         readable_by_others: Vec::new(),

@@ -12,7 +12,7 @@ use super::fields::{self, ConfigField};
 use super::merge::OBJECT_TABLES;
 use super::{FORMAT_VERSION, MAX_OBJECTS};
 use crate::domain::check::CheckSettings;
-use crate::domain::check_edit::field_value::{CheckFieldType, FieldValue};
+use crate::domain::check_edit::field_value::{CheckFieldType, CheckFieldValue};
 use crate::domain::check_edit::fields::{self as check_fields, CheckField};
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::check_input;
@@ -371,11 +371,15 @@ impl ConfigReader {
     ) {
         let key = field.config_key;
         let value = match field.field_type {
-            CheckFieldType::Flag => self.read_bool(object, key).map(FieldValue::Flag),
-            CheckFieldType::Duration => self.read_duration(object, key).map(FieldValue::Number),
-            CheckFieldType::Tags => self.read_words(object, key, " ").map(FieldValue::from),
-            CheckFieldType::Keywords => self.read_words(object, key, ",").map(FieldValue::from),
-            CheckFieldType::Methods => self.read_choice(object, key).map(FieldValue::from),
+            CheckFieldType::Flag => self.read_bool(object, key).map(CheckFieldValue::Flag),
+            CheckFieldType::Duration => {
+                self.read_duration(object, key).map(CheckFieldValue::Number)
+            }
+            CheckFieldType::Tags => self.read_words(object, key, " ").map(CheckFieldValue::from),
+            CheckFieldType::Keywords => {
+                self.read_words(object, key, ",").map(CheckFieldValue::from)
+            }
+            CheckFieldType::Methods => self.read_choice(object, key).map(CheckFieldValue::from),
             CheckFieldType::Channels => {
                 edit.channels = Some(self.read_channel_selection(object));
                 None
@@ -383,7 +387,7 @@ impl ConfigReader {
             CheckFieldType::Text(_)
             | CheckFieldType::Slug
             | CheckFieldType::Schedule
-            | CheckFieldType::Timezone => self.read_text(object, key).map(FieldValue::from),
+            | CheckFieldType::Timezone => self.read_text(object, key).map(CheckFieldValue::from),
         };
         // A text that exceeds the present limits may be an old one of the check.
         let new_settings = CheckSettings::default();

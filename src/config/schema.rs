@@ -92,10 +92,10 @@ fn setting_schema(field: &channel::SettingField) -> (String, Value) {
     let text = json!({ "type": ["string", "integer", "boolean"] });
     let lists = matches!(
         field.field_type,
-        channel::FieldType::List(_) | channel::FieldType::MailAddresses(_)
+        channel::SettingFieldType::List(_) | channel::SettingFieldType::MailAddresses(_)
     );
     let value_schema = match &field.field_type {
-        channel::FieldType::Choice(words) => json!({ "enum": words }),
+        channel::SettingFieldType::Choice(words) => json!({ "enum": words }),
         _ if field.is_secret() => secret_schema(),
         _ if lists => {
             json!({ "anyOf": [text, { "type": "array", "items": { "type": "string" } }] })

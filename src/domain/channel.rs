@@ -15,7 +15,7 @@ use super::alert::AlertEvent;
 pub use common_settings::{CommonSettings, QuietHours};
 pub use field_value::parse_duration as seconds_of;
 pub use members::is_usable_member_name;
-pub use setting_field::{FieldType, Requirement, SettingField};
+pub use setting_field::{Requirement, SettingField, SettingFieldType};
 pub use settings::{ChannelSettings, MASK, SettingsAuthor, SettingsError, SettingsUpdate};
 pub use transport::{Transport, Transports};
 

@@ -119,7 +119,9 @@ impl CheckState {
     /// Time from which grace counts: the expected ping, or the start of the run if that is earlier.
     /// Also the cause of the flip if grace passes.
     fn grace_origin(&self) -> Option<(Timestamp, FlipCause)> {
-        let expected = self.grace_start.map(|expected| (expected, FlipCause::Late));
+        let expected = self
+            .grace_start
+            .map(|expected| (expected, FlipCause::MissedPing));
         let run = self.run.map(|run| (run.start, FlipCause::Overrun));
         expected
             .into_iter()

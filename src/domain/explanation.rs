@@ -54,7 +54,7 @@ pub fn explain_flip(
         })
     };
     match flip.cause {
-        FlipCause::Late => match expected_ping_time(flip, settings, context.last_success) {
+        FlipCause::MissedPing => match expected_ping_time(flip, settings, context.last_success) {
             Some(expected) => format!(
                 "It was expected {} and had until {at} to report ({zone}). {}",
                 times.at_phrase(expected),
@@ -219,7 +219,7 @@ fn explain_paused(settings: &CheckSettings) -> &'static str {
 /// Reason of a flip in a few words, without a time.
 pub fn short_reason(cause: FlipCause) -> String {
     match cause {
-        FlipCause::Late => "no success signal came in time".into(),
+        FlipCause::MissedPing => "no success signal came in time".into(),
         FlipCause::Overrun => "the run did not end in time".into(),
         FlipCause::SettingsChanged => "its settings were changed".into(),
         FlipCause::Fail => "it reported a failure".into(),
@@ -235,7 +235,7 @@ pub fn short_reason(cause: FlipCause) -> String {
 /// Word for a cause in machine-readable output.
 pub fn cause_name(cause: FlipCause) -> &'static str {
     match cause {
-        FlipCause::Late => "late",
+        FlipCause::MissedPing => "late",
         FlipCause::Overrun => "overrun",
         FlipCause::SettingsChanged => "edited",
         FlipCause::Fail => "fail",

@@ -29,7 +29,7 @@ pub enum FlipCause {
     /// Not recorded: the flip was logged by release 0.1.
     Unknown,
     /// An expected ping did not come in time.
-    Late,
+    MissedPing,
     /// A run did not end in time.
     Overrun,
     /// A change of the settings put the deadline into the past.
@@ -51,7 +51,10 @@ pub enum FlipCause {
 impl FlipCause {
     /// True if the cause is a deadline that passed.
     pub fn is_deadline(self) -> bool {
-        matches!(self, Self::Late | Self::Overrun | Self::SettingsChanged)
+        matches!(
+            self,
+            Self::MissedPing | Self::Overrun | Self::SettingsChanged
+        )
     }
 }
 

@@ -86,7 +86,7 @@ pub(super) fn count_batch(metrics: &Metrics, state: &State, effects: &Effects, n
             .map(|(_, ping, _)| (ping.kind, ping.origin.scheme)),
     );
     for LoggedFlip { flip, .. } in effects.flips.iter().map(|(_, logged)| logged) {
-        let is_missed = matches!(flip.cause, FlipCause::Late | FlipCause::Overrun);
+        let is_missed = matches!(flip.cause, FlipCause::MissedPing | FlipCause::Overrun);
         metrics.record_flip(flip.to, is_missed.then(|| now.micros_since(flip.at)));
     }
     for delivery in &effects.deliveries {

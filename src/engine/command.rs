@@ -29,7 +29,7 @@ use crate::domain::text::{FailureThreshold, Name, Slug, Tags};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::{User, session::Session};
 use apply_config::{AppliedConfig, ApplyConfigRequest};
-pub use delivery_report::{DeliveryReport, SendResult};
+pub use delivery_report::{DeliveryReport, SendOutcome};
 use import::{ImportStep, ImportStepError, ImportStepOutcome};
 pub use outcome::{SavedCheck, UnexpectedOutcome};
 pub use reply::{CommandReply, Unavailable};

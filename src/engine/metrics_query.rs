@@ -20,7 +20,7 @@ impl Handle {
         let projects: Vec<ProjectId> = self.with_state(|state| {
             let now = self.now();
             readings.outbox = state.outbox.len() as u64;
-            readings.outbox_oldest = state
+            readings.oldest_message_micros = state
                 .outbox
                 .rows()
                 .next()
@@ -46,7 +46,7 @@ impl Handle {
                 let limit = state.ping_log_limit(project);
                 for check in state.checks_after(project, last).take(CHECKS_PER_LOCK) {
                     (last, count) = (Some(check.id), count + 1);
-                    readings.live_pings += check.state.n_pings.min(limit);
+                    readings.pings_within_limits += check.state.n_pings.min(limit);
                     readings.late_deadlines += u64::from(
                         check
                             .state

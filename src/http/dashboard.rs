@@ -25,7 +25,7 @@
 //!
 //! # Invariants
 //!
-//! GET and HEAD change nothing. Pages, and all reads that visit every check, run outside the
+//! GET and HEAD change nothing. Pages, and all reads that request every check, run outside the
 //! threads of connections (`DashboardState::run_blocking`); only short forms that are shown again
 //! run there. Nothing is rendered while the lock of the state is held. Access is decided once,
 //! before a row is read. Templates escape all values. URLs come from `page_routes`, time and
@@ -57,11 +57,11 @@ mod ping_urls;
 mod project_list;
 mod project_settings;
 mod proxy_auth;
-mod second_factor_throttle;
+mod second_factor_limit;
 mod second_step;
 mod session_expired;
 mod sign_in;
-mod sign_in_throttle;
+mod sign_in_limit;
 mod snippet;
 mod system;
 mod time_display;
@@ -83,9 +83,9 @@ use crate::http::common::request::BaseUrl;
 use crate::http::common::response_body::ResponseWriter;
 use one_time_secrets::OneTimeSecrets;
 use password_hasher::PasswordHasher;
-use second_factor_throttle::SecondFactorThrottle;
+use second_factor_limit::SecondFactorLimit;
 use second_step::PendingSignIns;
-use sign_in_throttle::SignInThrottle;
+use sign_in_limit::SignInLimit;
 
 pub(crate) use page_handler::{handle_request, not_found_page};
 pub(crate) use page_routes::DashboardTarget;
@@ -155,9 +155,9 @@ pub(crate) struct DashboardState {
     task_permits: Semaphore,
     anonymous_task_permits: Semaphore,
     password_hasher: PasswordHasher,
-    sign_in_throttle: SignInThrottle,
+    sign_in_limit: SignInLimit,
     pending_sign_ins: PendingSignIns,
-    second_factor_throttle: SecondFactorThrottle,
+    second_factor_limit: SecondFactorLimit,
     one_time_secrets: OneTimeSecrets,
     live_updates: Arc<live_updates::LiveUpdates>,
     /// Allows one backup at a time.
@@ -174,7 +174,7 @@ impl DashboardState {
         trusted_proxies: &[IpNet],
     ) -> Arc<Self> {
         let making = Semaphore::new(MAX_TASKS);
-        let throttle = SignInThrottle::default();
+        let throttle = SignInLimit::default();
         let attempts = PendingSignIns::default();
         let shown_once = OneTimeSecrets::default();
         let backing_up = Arc::new(Semaphore::new(1));
@@ -190,9 +190,9 @@ impl DashboardState {
             task_permits: making,
             anonymous_task_permits: Semaphore::new(MAX_ANONYMOUS_TASKS),
             password_hasher: hashing,
-            sign_in_throttle: throttle,
+            sign_in_limit: throttle,
             pending_sign_ins: attempts,
-            second_factor_throttle: SecondFactorThrottle::default(),
+            second_factor_limit: SecondFactorLimit::default(),
             one_time_secrets: shown_once,
             live_updates: live,
             backup_permit: backing_up,

@@ -37,10 +37,10 @@ pub(super) struct HeaderLimit<'a> {
 }
 
 impl<'a> HeaderLimit<'a> {
-    pub(super) fn new(budget: &'a ByteBudget, line: &'a ConnectionState) -> Self {
+    pub(super) fn new(budget: &'a ByteBudget, connection: &'a ConnectionState) -> Self {
         Self {
             budget,
-            connection: line,
+            connection: connection,
             received: AtomicUsize::new(0),
             budget_permit: Mutex::default(),
             has_received: AtomicBool::new(false),
@@ -120,10 +120,10 @@ mod tests {
     #[tokio::test]
     async fn long_headers_share_a_budget_and_short_ones_need_none() {
         let budget = ByteBudget::new(3 * UNBUDGETED_BYTES);
-        let line = ConnectionState::default();
+        let connection = ConnectionState::default();
         let long = vec![b'a'; 3 * UNBUDGETED_BYTES];
         let short = vec![b'a'; UNBUDGETED_BYTES];
-        let heads = [(); 3].map(|()| HeaderLimit::new(&budget, &line));
+        let heads = [(); 3].map(|()| HeaderLimit::new(&budget, &connection));
         let read = async |head: usize, bytes: &[u8]| {
             tokio::io::copy(
                 &mut HeaderReader::new(bytes, &heads[head]),
@@ -153,15 +153,15 @@ mod tests {
             "it has been given back"
         );
         // A body has a separate budget.
-        line.begin_request();
+        connection.begin_request();
         assert_eq!(read(2, &long).await.unwrap(), long.len() as u64);
     }
 
     #[tokio::test]
     async fn each_read_is_limited() {
         let budget = ByteBudget::new(HEADER_BUDGET_BYTES);
-        let line = ConnectionState::default();
-        let head = HeaderLimit::new(&budget, &line);
+        let connection = ConnectionState::default();
+        let head = HeaderLimit::new(&budget, &connection);
         let bytes = vec![b'a'; 64 << 10];
         let mut room = vec![0; 64 << 10];
         assert_eq!(

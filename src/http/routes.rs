@@ -176,14 +176,14 @@ async fn respond_in_dashboard(
 ) -> HttpReply {
     let full_path = request.uri().path();
     let path = server.config.base_url.strip_base_path(full_path);
-    let Some(site) = &server.dashboard else {
+    let Some(dashboard) = &server.dashboard else {
         return refuse(path, &HttpError::NotFound);
     };
     match DashboardTarget::parse(path).or_else(|| DashboardTarget::parse(full_path)) {
         Some(target) => {
-            dashboard::handle_request(site, &server.body_budget, target, request, peer).await
+            dashboard::handle_request(dashboard, &server.body_budget, target, request, peer).await
         }
-        None => dashboard::not_found_page(site, request.headers(), peer)
+        None => dashboard::not_found_page(dashboard, request.headers(), peer)
             .unwrap_or_else(|| refuse(path, &HttpError::NotFound)),
     }
 }

@@ -96,11 +96,15 @@ pub(super) struct MinRateWriter<'a, W> {
 }
 
 impl<'a, W: ResponseSink> MinRateWriter<'a, W> {
-    pub(super) fn new(sink: W, traffic: &'a ConnectionActivity, line: &'a ConnectionState) -> Self {
+    pub(super) fn new(
+        sink: W,
+        traffic: &'a ConnectionActivity,
+        connection: &'a ConnectionState,
+    ) -> Self {
         Self {
             sink,
             activity: traffic,
-            connection: line,
+            connection: connection,
             credit: MAX_LAG_SECONDS * MIN_BYTES_PER_SECOND,
             rate_timer: None,
             is_unsent_limited: false,
@@ -246,8 +250,8 @@ mod tests {
             }
         });
         let traffic = ConnectionActivity::default();
-        let line = ConnectionState::default();
-        let mut sink = MinRateWriter::new(sink, &traffic, &line);
+        let connection = ConnectionState::default();
+        let mut sink = MinRateWriter::new(sink, &traffic, &connection);
         // A response before it that is not waited for, and a long time between them.
         sink.write_all(&[0; 1000]).await.unwrap();
         sleep(Duration::from_secs(600)).await;
@@ -289,13 +293,13 @@ mod tests {
     async fn an_endless_response_waits_for_its_client() {
         let (sink, mut client) = duplex(1000);
         let traffic = ConnectionActivity::default();
-        let line = ConnectionState::default();
+        let connection = ConnectionState::default();
         traffic.mark_endless();
-        let mut sink = MinRateWriter::new(sink, &traffic, &line);
+        let mut sink = MinRateWriter::new(sink, &traffic, &connection);
         let reading = async {
             sleep(Duration::from_secs(600)).await;
             assert!(
-                line.request_close(true),
+                connection.request_close(true),
                 "it can be closed for others while its client does not read"
             );
             client.read_exact(&mut [0; 5000]).await.unwrap();

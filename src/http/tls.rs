@@ -24,7 +24,7 @@ use crate::http::common::client_address::Peer;
 use crate::http::common::connection_state::ConnectionState;
 use crate::runtime::accept::wait_for_stop;
 use crate::runtime::certificate::Certificate;
-use crate::runtime::connection_threads::{ConnectionThreads, HandOff};
+use crate::runtime::runtime_threads::{MovableConnection, RuntimeThreads};
 use crate::util::sync::{ignore_poison, lock};
 
 /// Protocols within TLS. HTTP/2 would have many requests on one connection, and the limits of a
@@ -40,7 +40,7 @@ const MAX_PENDING_CIPHERTEXT: usize = 16 << 10;
 /// TLS configuration of connections.
 pub struct HttpTls {
     certificate: Certificate,
-    threads: ConnectionThreads,
+    threads: RuntimeThreads,
 }
 
 /// Detected protocol of a connection, on its way to the thread that handles it.
@@ -51,7 +51,7 @@ pub(super) enum DetectedProtocol {
 
 impl HttpTls {
     /// Creates a configuration with this certificate. Handshakes run on these threads.
-    pub fn new(certificate: Certificate, threads: ConnectionThreads) -> Self {
+    pub fn new(certificate: Certificate, threads: RuntimeThreads) -> Self {
         Self {
             certificate,
             threads,
@@ -63,7 +63,7 @@ impl HttpTls {
     pub(super) async fn negotiate(
         &self,
         stream: TcpStream,
-        line: Arc<ConnectionState>,
+        connection: Arc<ConnectionState>,
         mut stop: watch::Receiver<bool>,
     ) -> io::Result<Option<DetectedProtocol>> {
         let certificate = self.certificate.clone();
@@ -72,13 +72,13 @@ impl HttpTls {
                 agreed = timeout(HANDSHAKE_TIMEOUT, handshake(&certificate, stream)) => {
                     agreed.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
                 }
-                _ = line.close_requested() => return None,
+                _ = connection.close_requested() => return None,
                 () = async {
                     wait_for_stop(&mut stop).await;
                     sleep(FIRST_BYTE_TIMEOUT).await;
                 } => return None,
             };
-            line.cancel_close();
+            connection.cancel_close();
             agreed
                 .inspect_err(|error| {
                     tracing::debug!("the TLS handshake with a client failed: {error}");
@@ -97,12 +97,12 @@ impl HttpServer {
         tls: &HttpTls,
         stream: TcpStream,
         address: SocketAddr,
-        line: Arc<ConnectionState>,
-        threads: &ConnectionThreads,
+        connection: Arc<ConnectionState>,
+        threads: &RuntimeThreads,
         stop: watch::Receiver<bool>,
     ) -> io::Result<()> {
         match tls
-            .negotiate(stream, Arc::clone(&line), stop.clone())
+            .negotiate(stream, Arc::clone(&connection), stop.clone())
             .await?
         {
             None => Ok(()),
@@ -116,7 +116,7 @@ impl HttpServer {
                 };
                 threads
                     .run(stream, move |stream: TcpStream| {
-                        self.serve_connection(stream, met, line, stop)
+                        self.serve_connection(stream, met, connection, stop)
                     })
                     .await
             }
@@ -130,7 +130,7 @@ impl HttpServer {
                 };
                 threads
                     .run(*stream, move |stream: TlsConnection| {
-                        self.serve_connection(stream, met, line, stop)
+                        self.serve_connection(stream, met, connection, stop)
                     })
                     .await
             }
@@ -158,7 +158,7 @@ async fn handshake(certificate: &Certificate, stream: TcpStream) -> io::Result<D
 }
 
 /// A connection that carries HTTP requests.
-pub(super) trait HttpConnection: HandOff + AsyncRead + Unpin {
+pub(super) trait HttpConnection: MovableConnection + AsyncRead + Unpin {
     /// Reader of the bytes that the client sends.
     type ReadSide<'a>: AsyncRead + Unpin + Send;
     /// Writer of the bytes that are sent to the client.
@@ -233,7 +233,7 @@ impl HttpConnection for TlsConnection {
     }
 }
 
-impl HandOff for TlsConnection {
+impl MovableConnection for TlsConnection {
     type Detached = Self;
 
     fn detach(mut self) -> io::Result<Self> {
@@ -247,7 +247,7 @@ impl HandOff for TlsConnection {
     fn attach(mut moving: Self) -> io::Result<Self> {
         let socket = moving.stream_mut().get_mut().0;
         if let MovableSocket::Detached(stream) = std::mem::replace(socket, MovableSocket::Lost) {
-            *socket = MovableSocket::Attached(HandOff::attach(stream)?);
+            *socket = MovableSocket::Attached(MovableConnection::attach(stream)?);
         }
         Ok(moving)
     }
@@ -405,7 +405,7 @@ mod tests {
         let certificate = Certificate::read(&files[0], &files[1], ALPN_PROTOCOLS).unwrap();
         (
             directory,
-            HttpTls::new(certificate, ConnectionThreads::default()),
+            HttpTls::new(certificate, RuntimeThreads::default()),
         )
     }
 
@@ -440,14 +440,17 @@ mod tests {
             .await
             .unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let line = Arc::<ConnectionState>::default();
-        assert!(line.request_close(false));
+        let connection = Arc::<ConnectionState>::default();
+        assert!(connection.request_close(false));
         assert!(
-            timeout(HANDSHAKE_TIMEOUT / 2, tls.negotiate(stream, line, stopping))
-                .await
-                .unwrap()
-                .unwrap()
-                .is_none()
+            timeout(
+                HANDSHAKE_TIMEOUT / 2,
+                tls.negotiate(stream, connection, stopping)
+            )
+            .await
+            .unwrap()
+            .unwrap()
+            .is_none()
         );
     }
 }

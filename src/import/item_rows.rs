@@ -161,7 +161,7 @@ enum FlipCauseRow {
 /// Words for causes.
 const CAUSE_NAMES: [(FlipCause, &str); 9] = [
     (FlipCause::Unknown, ""),
-    (FlipCause::Late, "late"),
+    (FlipCause::MissedPing, "late"),
     (FlipCause::Overrun, "overrun"),
     (FlipCause::SettingsChanged, "edited"),
     (FlipCause::Fail, "fail"),

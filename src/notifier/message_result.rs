@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::channels::{Judgement, Verdict};
 use crate::domain::alert::{DeliveryResult, Recipient};
-use crate::engine::command::SendResult;
+use crate::engine::command::SendOutcome;
 
 /// Result of an attempt to send a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct MessageResult {
-    pub(super) result: SendResult,
+pub(super) struct AttemptResult {
+    pub(super) result: SendOutcome,
     /// Status of the response, or 0.
     pub(super) status: u16,
     /// Delay before the next attempt that the receiver asks for.
@@ -23,9 +23,9 @@ pub(super) struct MessageResult {
     pub(super) recipients: Option<Arc<[Recipient]>>,
 }
 
-impl MessageResult {
+impl AttemptResult {
     /// Result of a message to the channel as a whole, without results for recipients.
-    pub(super) fn new(result: SendResult, status: u16) -> Self {
+    pub(super) fn new(result: SendOutcome, status: u16) -> Self {
         Self {
             result,
             status,
@@ -38,7 +38,7 @@ impl MessageResult {
 
     /// Failure for this reason; the message is sent again.
     pub(super) fn retry(reason: &str, may_have_arrived: bool) -> Self {
-        let result = SendResult::Retry {
+        let result = SendOutcome::Retry {
             reason: reason.into(),
             may_have_arrived,
         };
@@ -53,13 +53,13 @@ impl MessageResult {
             _ => None,
         };
         let result = match judged.verdict {
-            Verdict::Delivered if reason.is_empty() => SendResult::Delivered,
-            Verdict::Delivered => SendResult::PartlyDelivered(reason),
-            Verdict::Failed => SendResult::Failed(reason),
-            Verdict::ChannelRejected => SendResult::ChannelRejected(reason),
+            Verdict::Delivered if reason.is_empty() => SendOutcome::Delivered,
+            Verdict::Delivered => SendOutcome::PartlyDelivered(reason),
+            Verdict::Failed => SendOutcome::Failed(reason),
+            Verdict::ChannelRejected => SendOutcome::ChannelRejected(reason),
             // The last two are followed, as far as the number of requests allows.
             Verdict::Retry { .. } | Verdict::Continue(_) | Verdict::ChangeSetting { .. } => {
-                SendResult::Retry {
+                SendOutcome::Retry {
                     reason,
                     may_have_arrived,
                 }
@@ -78,14 +78,14 @@ impl MessageResult {
 
     /// True if the message is sent again.
     pub(super) fn is_retry(&self) -> bool {
-        matches!(self.result, SendResult::Retry { .. })
+        matches!(self.result, SendOutcome::Retry { .. })
     }
 
     /// True if the message was not accepted, but may have arrived.
     pub(super) fn may_have_arrived(&self) -> bool {
         matches!(
             self.result,
-            SendResult::Retry {
+            SendOutcome::Retry {
                 may_have_arrived: true,
                 ..
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::message_result::MessageResult;
+use super::message_result::AttemptResult;
 use super::scheduler::{Message, MessageItem};
 use super::sender::MessageSender;
 use crate::channels::{Alert, SendAttempt};
@@ -14,7 +14,7 @@ use crate::domain::alert::{
 };
 use crate::domain::channel::ChannelSettings;
 use crate::domain::project::Channel;
-use crate::engine::command::SendResult;
+use crate::engine::command::SendOutcome;
 
 /// Maximum number of results that are stored for one message, one for each recipient and row: see
 /// [limits](crate::docs::limits). For a longer digest none are stored: all recipients get it again,
@@ -161,7 +161,7 @@ impl MessageSender {
         attempt: &SendAttempt,
         rows: &[Arc<OutboxRow>],
         without: &[Box<str>],
-    ) -> MessageResult {
+    ) -> AttemptResult {
         let is_unsubscribed = |recipient: &&str| {
             channel
                 .health
@@ -186,7 +186,7 @@ impl MessageSender {
             let reason = "every recipient has unsubscribed; enable the channel to send to all of \
                           them again"
                 .into();
-            return MessageResult::new(SendResult::ChannelRejected(reason), 0);
+            return AttemptResult::new(SendOutcome::ChannelRejected(reason), 0);
         };
         // If the channel had several recipients before, this one may have received it.
         if others.is_empty() && rows.iter().all(|row| row.recipients.is_empty()) {
@@ -201,13 +201,13 @@ impl MessageSender {
                     result: RecipientResult::Accepted,
                 }])
             };
-            return MessageResult {
+            return AttemptResult {
                 recipients: is_accepted.then(accepted),
                 ..done
             };
         }
         let mut sent = Vec::with_capacity(recipients.len());
-        let mut failures: Vec<(String, MessageResult)> = Vec::new();
+        let mut failures: Vec<(String, AttemptResult)> = Vec::new();
         let mut server_error = None;
         for recipient in &recipients {
             if let Some(result) = settled_outcome(rows, recipient) {
@@ -258,17 +258,17 @@ impl MessageSender {
             let reason = recipient_errors(&sent, false).into_boxed_str();
             let may_have_arrived = failures.iter().any(|(_, done)| done.may_have_arrived());
             let Some((_, done)) = failures.into_iter().nth(retry_index.unwrap_or_default()) else {
-                return MessageResult::new(SendResult::Failed(reason), 0);
+                return AttemptResult::new(SendOutcome::Failed(reason), 0);
             };
             let result = match done.result {
-                SendResult::Retry { .. } => SendResult::Retry {
+                SendOutcome::Retry { .. } => SendOutcome::Retry {
                     reason,
                     may_have_arrived,
                 },
-                SendResult::ChannelRejected(_) => SendResult::ChannelRejected(reason),
-                _ => SendResult::Failed(reason),
+                SendOutcome::ChannelRejected(_) => SendOutcome::ChannelRejected(reason),
+                _ => SendOutcome::Failed(reason),
             };
-            return MessageResult {
+            return AttemptResult {
                 result,
                 recipients: Some(recipient_results(rows, &sent)),
                 ..done
@@ -293,19 +293,19 @@ impl MessageSender {
         let status = failures.first().map_or(250, |(_, done)| done.status);
         let reason = recipient_errors(&sent, true).into_boxed_str();
         let result = if is_open {
-            SendResult::Retry {
+            SendOutcome::Retry {
                 reason,
                 may_have_arrived: true,
             }
         } else if reason.is_empty() {
-            SendResult::Delivered
+            SendOutcome::Delivered
         } else {
-            SendResult::PartlyDelivered(reason)
+            SendOutcome::PartlyDelivered(reason)
         };
-        MessageResult {
+        AttemptResult {
             is_partly_delivered: true,
             recipients: Some(recipient_results(rows, &sent)),
-            ..MessageResult::new(result, status)
+            ..AttemptResult::new(result, status)
         }
     }
 
@@ -318,11 +318,11 @@ impl MessageSender {
         alert: &Alert,
         attempt: &SendAttempt,
         rows: &[Arc<OutboxRow>],
-    ) -> MessageResult {
+    ) -> AttemptResult {
         let settings = match settings.with_value("to", recipient) {
             Ok(settings) => settings,
             Err(error) => {
-                return MessageResult::new(SendResult::Failed(error.to_string().into()), 0);
+                return AttemptResult::new(SendOutcome::Failed(error.to_string().into()), 0);
             }
         };
         let suffix: String = Sha256::digest(recipient)

@@ -23,7 +23,7 @@ use crate::domain::flip::Flip;
 use crate::domain::ids::{ChannelId, CheckId, FlipNumber, ProjectId, UniqueKey};
 use crate::domain::project::Channel;
 use crate::domain::timestamp::Timestamp;
-use crate::engine::command::{Command, DeliveryReport, SendResult};
+use crate::engine::command::{Command, DeliveryReport, SendOutcome};
 use crate::util::log_limit::LogLimit;
 
 /// Time between two rounds.
@@ -187,7 +187,7 @@ async fn resend(sender: &MessageSender, id: ChannelId, flips: &FlipCache) {
     }) {
         None => return,
         Some(Ok(())) if channel.health.failing.is_none() || has_failed_rows(sender, id) => return,
-        Some(Ok(())) => (SendResult::Delivered, 0),
+        Some(Ok(())) => (SendOutcome::Delivered, 0),
         Some(Err((reason, status))) => {
             if let Some(left_out) = FAILURE_LOG_LIMIT.admit(sender.handle.now()) {
                 let kind = channel.settings.kind().name;
@@ -198,7 +198,7 @@ async fn resend(sender: &MessageSender, id: ChannelId, flips: &FlipCache) {
                 );
             }
             (
-                SendResult::Retry {
+                SendOutcome::Retry {
                     reason: reason.into(),
                     may_have_arrived: false,
                 },

@@ -14,14 +14,14 @@ use channel_progress::ChannelProgress;
 use send_slots::SendSlots;
 
 use super::delivery_policy::DeliveryPolicy;
-use super::message_result::MessageResult;
+use super::message_result::AttemptResult;
 use crate::channels::alert::DelayReason;
 use crate::domain::alert::OutboxRow;
 use crate::domain::channel::ChannelClass;
 use crate::domain::ids::{ChannelId, DeliveryNumber};
 use crate::domain::project::Channel;
 use crate::domain::timestamp::Timestamp;
-use crate::engine::command::{DeliveryReport, SendResult};
+use crate::engine::command::{DeliveryReport, SendOutcome};
 use crate::engine::state::State;
 use crate::util::random::Random;
 
@@ -99,7 +99,7 @@ impl Message {
             .map(|item| &item.row)
             .partition(|row| row.attempt_started.is_some());
         let report = |rows: Vec<&Arc<OutboxRow>>, doubtful| {
-            let sent = SendResult::Retry {
+            let sent = SendOutcome::Retry {
                 reason: "".into(),
                 may_have_arrived: doubtful,
             };
@@ -147,7 +147,7 @@ impl ScheduledWork {
         self.reported_rows.contains(&row.number)
     }
 
-    fn finish(&mut self, channel: ChannelId, rows: Vec<DeliveryNumber>, sent: SendResult) {
+    fn finish(&mut self, channel: ChannelId, rows: Vec<DeliveryNumber>, sent: SendOutcome) {
         self.reported_rows.extend(&rows);
         self.reports.push(DeliveryReport {
             recipients: Default::default(),
@@ -340,7 +340,7 @@ impl SendScheduler {
                 step.finish(
                     id,
                     Vec::new(),
-                    SendResult::Retry {
+                    SendOutcome::Retry {
                         reason: DAILY_LIMIT_TEXT.into(),
                         may_have_arrived: false,
                     },
@@ -356,7 +356,7 @@ impl SendScheduler {
     pub(super) fn record_result(
         &mut self,
         id: MessageId,
-        done: MessageResult,
+        done: AttemptResult,
         rules: &DeliveryPolicy,
         now: CurrentTime,
         random: &Random,
@@ -368,7 +368,7 @@ impl SendScheduler {
             return Vec::new();
         };
         self.unsettled.insert(id);
-        let MessageResult {
+        let AttemptResult {
             mut result,
             status,
             retry_after,
@@ -376,16 +376,16 @@ impl SendScheduler {
             recipients,
             ..
         } = done;
-        let is_refused = matches!(result, SendResult::Failed(_));
+        let is_refused = matches!(result, SendOutcome::Failed(_));
         if is_refused && !progress.record_refusal(job, rules) {
             // The receiver may be under repair.
-            result = SendResult::Retry {
+            result = SendOutcome::Retry {
                 reason: result.reason().into(),
                 may_have_arrived: false,
             };
         }
         match &mut result {
-            SendResult::Retry { reason, .. } if is_partly_delivered => {
+            SendOutcome::Retry { reason, .. } if is_partly_delivered => {
                 let _ = progress.record_failure(job, true, None, now, random);
                 // The channel works: other messages are sent meanwhile.
                 progress.record_delivery(
@@ -399,7 +399,7 @@ impl SendScheduler {
                 // This is no error of the channel, which has accepted the message.
                 *reason = "".into();
             }
-            SendResult::Retry {
+            SendOutcome::Retry {
                 reason,
                 may_have_arrived,
             } => {
@@ -412,13 +412,13 @@ impl SendScheduler {
                     progress.refund_daily_limit();
                 }
             }
-            SendResult::Delivered | SendResult::PartlyDelivered(_) => {
+            SendOutcome::Delivered | SendOutcome::PartlyDelivered(_) => {
                 progress.record_delivery(job, rules, now.uptime);
             }
-            SendResult::Superseded(_)
-            | SendResult::Skipped(_)
-            | SendResult::Failed(_)
-            | SendResult::ChannelRejected(_) => {}
+            SendOutcome::Superseded(_)
+            | SendOutcome::Skipped(_)
+            | SendOutcome::Failed(_)
+            | SendOutcome::ChannelRejected(_) => {}
         }
         let first = job.items.first().map(|item| item.row.number);
         let report = |rows: &[DeliveryNumber], result, status| {
@@ -434,8 +434,8 @@ impl SendScheduler {
             }
         };
         let mut reports = Vec::new();
-        if !job.superseded.is_empty() && !matches!(result, SendResult::Retry { .. }) {
-            let sent = SendResult::Superseded("a later message includes it".into());
+        if !job.superseded.is_empty() && !matches!(result, SendOutcome::Retry { .. }) {
+            let sent = SendOutcome::Superseded("a later message includes it".into());
             reports.push(report(&job.superseded, sent, 0));
         }
         reports.push(DeliveryReport {

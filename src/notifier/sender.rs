@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::facts::DownChecksCache;
-use super::message_result::MessageResult;
+use super::message_result::AttemptResult;
 use super::scheduler::Message;
 use super::{NotifierConfig, UnsubscribeLinks};
 use crate::channels::alert::{AlertFacts, CheckEvent, CheckFacts, RenderContext};
@@ -23,7 +23,7 @@ use crate::domain::ids::ChannelId;
 use crate::domain::project::Channel;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
-use crate::engine::command::{Command, DeliveryReport, SendResult};
+use crate::engine::command::{Command, DeliveryReport, SendOutcome};
 use crate::engine::{ChannelTest, ChannelTestResult, Handle};
 use crate::outbound::{HttpRequest, HttpResponse, Outbound, SendError, Trust};
 pub(super) use secret_files::load_secrets;
@@ -76,17 +76,17 @@ impl MessageSender {
     }
 
     /// Sends a message with all its requests.
-    pub(super) async fn send(&self, job: &Message) -> MessageResult {
+    pub(super) async fn send(&self, job: &Message) -> AttemptResult {
         let Some(first) = job.items.first().map(|item| &item.row) else {
             let reason = "there is nothing to send".into();
-            return MessageResult::new(SendResult::Skipped(reason), 0);
+            return AttemptResult::new(SendOutcome::Skipped(reason), 0);
         };
         let now = self.handle.now();
         let instance = self.instance();
         let facts = self.gather_facts(job);
         if matches!(&facts, AlertFacts::StillDown(down) if down.is_empty()) {
             let reason = "no check is down any longer".into();
-            return MessageResult::new(SendResult::Skipped(reason), 0);
+            return AttemptResult::new(SendOutcome::Skipped(reason), 0);
         }
         let alert = self.build_alert(&job.channel, facts, now);
         let mail_id = |flip: u64| format!("{instance}-{}-{flip}", job.channel.id.0);
@@ -192,13 +192,13 @@ impl MessageSender {
             self.send_to_channel(&channel, &alert, &mut attempt, &[], &[]),
         )
         .await;
-        let done = sent.unwrap_or_else(|_| MessageResult::retry("it took too long", true));
+        let done = sent.unwrap_or_else(|_| AttemptResult::retry("it took too long", true));
         let sent = test_result(&done);
         let status = done.status;
         let duration = self.handle.clock().uptime().saturating_sub(start);
         let (error, missed) = match &sent {
-            SendResult::Failed(reason) => (Some(reason.to_string()), None),
-            SendResult::PartlyDelivered(reason) => (None, Some(reason.to_string())),
+            SendOutcome::Failed(reason) => (Some(reason.to_string()), None),
+            SendOutcome::PartlyDelivered(reason) => (None, Some(reason.to_string())),
             _ => (None, None),
         };
         // First the log, which enables the channel again. A test that is not logged was still sent,
@@ -273,13 +273,13 @@ impl MessageSender {
         attempt: &mut SendAttempt,
         rows: &[Arc<OutboxRow>],
         without: &[Box<str>],
-    ) -> MessageResult {
+    ) -> AttemptResult {
         let settings = match load_secrets(&channel.settings).await {
             Ok(settings) => settings,
-            Err(error) => return MessageResult::retry(&error, false),
+            Err(error) => return AttemptResult::retry(&error, false),
         };
         if let Some(lacks) = settings.missing_setting() {
-            return MessageResult::new(SendResult::ChannelRejected(lacks.into()), 0);
+            return AttemptResult::new(SendOutcome::ChannelRejected(lacks.into()), 0);
         }
         if settings.recipients().next().is_some() {
             return self
@@ -296,9 +296,9 @@ impl MessageSender {
         mut settings: ChannelSettings,
         alert: &Alert,
         attempt: &mut SendAttempt,
-    ) -> MessageResult {
+    ) -> AttemptResult {
         let mut steps = prepare_requests(&settings, alert, attempt);
-        let mut last = MessageResult::new(SendResult::Skipped(NOTHING_TO_SAY.into()), 0);
+        let mut last = AttemptResult::new(SendOutcome::Skipped(NOTHING_TO_SAY.into()), 0);
         for _ in 0..MAX_REQUESTS {
             let Some(step) = steps.pop_front() else {
                 return last;
@@ -315,25 +315,25 @@ impl MessageSender {
                         settings = changed;
                         steps = prepare_requests(&settings, alert, attempt);
                     }
-                    Err(error) => return MessageResult::retry(&error.to_string(), false),
+                    Err(error) => return AttemptResult::retry(&error.to_string(), false),
                 },
                 Verdict::Failed if !attempt.plain && channels::has_plain_form(&settings) => {
                     attempt.plain = true;
                     steps = prepare_requests(&settings, alert, attempt);
                 }
                 Verdict::Retry { .. } | Verdict::Failed | Verdict::ChannelRejected => {
-                    return MessageResult {
+                    return AttemptResult {
                         is_unreachable: reply.is_unreachable(),
-                        ..MessageResult::from_judgement(judged, reply.may_have_arrived())
+                        ..AttemptResult::from_judgement(judged, reply.may_have_arrived())
                     };
                 }
             }
-            last = MessageResult::from_judgement(judged, reply.may_have_arrived());
+            last = AttemptResult::from_judgement(judged, reply.may_have_arrived());
         }
         if steps.is_empty() {
             last
         } else {
-            MessageResult::retry("the receiver asked for too many requests", true)
+            AttemptResult::retry("the receiver asked for too many requests", true)
         }
     }
 
@@ -375,7 +375,7 @@ pub(super) fn first_attempt(id: String, at: Timestamp) -> SendAttempt {
 const NOTHING_TO_SAY: &str = "this channel does not send alerts of this type";
 
 /// Result of a test. If only some recipients accepted it, their number precedes the error.
-fn test_result(done: &MessageResult) -> SendResult {
+fn test_result(done: &AttemptResult) -> SendOutcome {
     let error = done.result.reason();
     if !done.is_delivered() && !done.is_partly_delivered {
         let reason = if error.is_empty() {
@@ -383,10 +383,10 @@ fn test_result(done: &MessageResult) -> SendResult {
         } else {
             error
         };
-        return SendResult::Failed(reason.into());
+        return SendOutcome::Failed(reason.into());
     }
     if error.is_empty() {
-        return SendResult::Delivered;
+        return SendOutcome::Delivered;
     }
     let recipients = done.recipients.as_deref().unwrap_or_default();
     let accepted_count = recipients
@@ -397,7 +397,7 @@ fn test_result(done: &MessageResult) -> SendResult {
         "delivered to {accepted_count} of {}; {error}",
         recipients.len()
     );
-    SendResult::PartlyDelivered(reason.into())
+    SendOutcome::PartlyDelivered(reason.into())
 }
 
 fn prepare_requests(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 mod status;
-mod test;
+mod test_message;
 
 use super::{OperationError, check, submit};
 use crate::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
@@ -14,7 +14,7 @@ use crate::engine::Handle;
 use crate::engine::command::{Command, NewChannel};
 use crate::engine::state::State;
 pub use status::{ChannelStatus, unnotified_reason};
-pub use test::{MemberTest, TEST_TIMEOUT, Tested, test};
+pub use test_message::{ChannelTestResults, MemberTestResult, TEST_TIMEOUT, test};
 
 /// Reason that is logged for a channel that an operator disabled.
 const DISABLED_REASON: &str = "it was disabled by the operator";

@@ -28,7 +28,7 @@ pub struct DeliveryFilter {
 }
 
 /// A message that is not finished.
-pub struct WaitingMessage {
+pub struct WaitingDelivery {
     /// The message in the queue.
     pub message: Arc<OutboxRow>,
     /// Reason why its channel is failing; `None` if it is not.
@@ -37,7 +37,7 @@ pub struct WaitingMessage {
 
 /// Returns the newest messages that wait for a first or another attempt, newest first, at most
 /// `most`.
-pub fn list_waiting(handle: &Handle, filter: DeliveryFilter, limit: usize) -> Vec<WaitingMessage> {
+pub fn list_waiting(handle: &Handle, filter: DeliveryFilter, limit: usize) -> Vec<WaitingDelivery> {
     if filter.only_failed {
         return Vec::new();
     }
@@ -61,7 +61,7 @@ pub fn list_waiting(handle: &Handle, filter: DeliveryFilter, limit: usize) -> Ve
             let reason = channel
                 .and_then(|channel| channel.health.failing.as_ref())
                 .map(|(_, reason)| reason.clone());
-            WaitingMessage {
+            WaitingDelivery {
                 message: Arc::clone(row),
                 failure_reason: reason,
             }

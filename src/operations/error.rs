@@ -25,7 +25,7 @@ pub enum OperationError {
         names: Vec<String>,
     },
     /// No project was named, and there is not exactly one.
-    AmbiguousProject {
+    ProjectRequired {
         /// Names of the existing projects.
         names: Vec<String>,
     },
@@ -122,10 +122,10 @@ impl fmt::Display for OperationError {
                     join_first(names)
                 )
             }
-            Self::AmbiguousProject { names } if names.is_empty() => {
+            Self::ProjectRequired { names } if names.is_empty() => {
                 f.write_str("there is no project; `project create` creates one")
             }
-            Self::AmbiguousProject { names } => {
+            Self::ProjectRequired { names } => {
                 write!(
                     f,
                     "there are {} projects; select one with --project: {}",

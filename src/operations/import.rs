@@ -52,7 +52,7 @@ pub async fn add_items(
     import: ImportId,
     objects: Vec<ImportItem>,
 ) -> Result<(), OperationError> {
-    submit_step(handle, ImportStep::Objects { import, objects }).await
+    submit_step(handle, ImportStep::Items { import, objects }).await
 }
 
 /// Makes all of it visible. Returns the number of projects that it replaced, and the changes in
@@ -78,7 +78,7 @@ pub async fn dry_run(
     import: ImportId,
     ending: ImportFinishOptions,
 ) -> Result<(usize, LocalChanges), OperationError> {
-    submit_step(handle, ImportStep::Preview { import, ending }).await
+    submit_step(handle, ImportStep::DryRun { import, ending }).await
 }
 
 /// Discards an import.

@@ -135,7 +135,7 @@ pub fn find_or_only(
             .collect();
         match projects.as_slice() {
             [only] => Ok(Arc::clone(only)),
-            several => Err(OperationError::AmbiguousProject {
+            several => Err(OperationError::ProjectRequired {
                 names: several
                     .iter()
                     .map(|project| project.name.as_str().into())

@@ -23,7 +23,7 @@ const INVITE_LIFETIME_SECS: i64 = 7 * 86_400;
 /// A new link. It cannot be shown again.
 pub struct CreatedLink {
     /// Purpose of the link, which selects its page.
-    pub kind: LinkKind,
+    pub kind: LinkPage,
     /// Code in the URL.
     pub code: LinkCode,
     /// Lifetime in seconds.
@@ -32,7 +32,7 @@ pub struct CreatedLink {
 
 /// Purpose of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LinkKind {
+pub enum LinkPage {
     /// Creates the first owner.
     Setup,
     /// Lets a new user choose a password.
@@ -41,7 +41,7 @@ pub enum LinkKind {
     Reset,
 }
 
-impl LinkKind {
+impl LinkPage {
     /// Returns the first segment of its path.
     pub fn name(self) -> &'static str {
         match self {
@@ -152,14 +152,14 @@ pub async fn create_link(
     user: Option<&User>,
 ) -> Result<CreatedLink, OperationError> {
     let (kind, purpose, secs) = match user {
-        None => (LinkKind::Setup, LinkPurpose::Setup, LINK_LIFETIME_SECS),
+        None => (LinkPage::Setup, LinkPurpose::Setup, LINK_LIFETIME_SECS),
         Some(user) if user.password.is_none() => (
-            LinkKind::Invite,
+            LinkPage::Invite,
             LinkPurpose::Password(user.id),
             INVITE_LIFETIME_SECS,
         ),
         Some(user) => (
-            LinkKind::Reset,
+            LinkPage::Reset,
             LinkPurpose::Password(user.id),
             LINK_LIFETIME_SECS,
         ),

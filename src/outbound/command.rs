@@ -18,8 +18,8 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::error::{SendError, SendStage};
-use crate::util::passwd::{self, Entry};
 use crate::util::sync::lock;
+use crate::util::system_users::{self, SystemUser};
 
 /// Maximum number of concurrent commands.
 const MAX_COMMANDS: usize = 4;
@@ -120,7 +120,7 @@ async fn run(
     let home = home(
         std::env::var_os("HOME"),
         getuid().as_raw(),
-        &passwd::entries(),
+        &system_users::read_system_users(),
     )
     .map(|home| (OsString::from("HOME"), home));
     let command_variables = command
@@ -212,7 +212,7 @@ async fn run(
 
 /// Returns the home directory of the user that a command runs as. The home of another user in the
 /// list is replaced: root, for example, may have become this user.
-fn home(inherited: Option<OsString>, uid: u32, users: &[Entry]) -> Option<OsString> {
+fn home(inherited: Option<OsString>, uid: u32, users: &[SystemUser]) -> Option<OsString> {
     let is_foreign = |home: &OsString| {
         let mut owners = users.iter().filter(|user| *user.home == **home).peekable();
         owners.peek().is_some() && owners.all(|user| user.uid != uid)
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_home_of_another_user_is_replaced() {
-        let user = |uid, home: &str| Entry {
+        let user = |uid, home: &str| SystemUser {
             name: String::new(),
             uid,
             group: uid,

@@ -17,7 +17,7 @@ use crate::engine::Handle;
 use crate::http::{self, BaseUrl, BaseUrlError, HttpTls};
 use crate::runtime::blocking_threads::BlockingThreads;
 use crate::runtime::certificate::Certificate;
-use crate::runtime::connection_threads::ConnectionThreads;
+use crate::runtime::runtime_threads::RuntimeThreads;
 use crate::smtp;
 
 /// Number of connections that may wait to be accepted. Beyond it a client tries again after a
@@ -43,9 +43,9 @@ pub(super) struct Listeners {
 /// Threads that the listeners share.
 pub(super) struct ServerThreads {
     /// Threads that answer requests.
-    pub(super) connections: ConnectionThreads,
+    pub(super) connections: RuntimeThreads,
     /// Threads for TLS handshakes.
-    pub(super) handshakes: ConnectionThreads,
+    pub(super) handshakes: RuntimeThreads,
     /// Threads for slow work.
     pub(super) blocking: Arc<BlockingThreads>,
 }

@@ -20,7 +20,7 @@ enum LogMessage {
 }
 
 /// Writer of the log. When it is dropped, it writes the queued lines as far as there is a reader.
-pub(super) struct LogWriter(SyncSender<LogMessage>);
+pub(super) struct LogGuard(SyncSender<LogMessage>);
 
 /// Format of log lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +31,7 @@ pub enum LogFormat {
     Json,
 }
 
-impl LogWriter {
+impl LogGuard {
     /// Starts logging at this level.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl LogWriter {
         std::thread::Builder::new()
             .name("log".into())
             .spawn(move || write_messages(&receiver))?;
-        let lines = LogQueue(sender.clone());
+        let lines = LogWriter(sender.clone());
         // A log error is ignored: a closed standard error must not end the service.
         let log = tracing_subscriber::fmt()
             .with_max_level(level)
@@ -81,7 +81,7 @@ fn is_journal(stream: Option<&OsStr>) -> bool {
     numbers.is_some() && numbers == actual
 }
 
-impl Drop for LogWriter {
+impl Drop for LogGuard {
     fn drop(&mut self) {
         let (sender, written) = sync_channel(1);
         if self.0.try_send(LogMessage::Flush(sender)).is_ok() {
@@ -105,9 +105,9 @@ fn write_messages(messages: &Receiver<LogMessage>) {
 
 /// Queue of lines, each written in one call.
 #[derive(Clone)]
-struct LogQueue(SyncSender<LogMessage>);
+struct LogWriter(SyncSender<LogMessage>);
 
-impl Write for LogQueue {
+impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let _ = self.0.try_send(LogMessage::Line(line.to_vec()));
         Ok(line.len())

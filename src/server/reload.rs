@@ -8,7 +8,7 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 use tokio::time::sleep;
 
-use super::declared_files::{self, DeclaredFiles};
+use super::config_files::{self, ConfigFiles};
 use super::notify_supervisor;
 use super::signals::HangupCount;
 use crate::engine::Handle;
@@ -21,7 +21,7 @@ const CERTIFICATE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// Files that can be reloaded.
 pub(super) struct ReloadableFiles {
     pub(super) certificates: Vec<Certificate>,
-    pub(super) declared: Option<DeclaredFiles>,
+    pub(super) declared: Option<ConfigFiles>,
     /// Base of links to pages.
     pub(super) pages: Option<String>,
 }
@@ -63,7 +63,7 @@ impl ReloadableFiles {
         }
         self.reload_certificates(blocking, true).await;
         if let Some(declared) = &self.declared {
-            declared_files::apply_declared(handle, declared, self.pages.as_deref()).await;
+            config_files::apply_declared(handle, declared, self.pages.as_deref()).await;
         }
         notify_supervisor(NotifyState::Ready);
     }

@@ -38,7 +38,7 @@ pub(super) type HangupCount = watch::Receiver<u32>;
 
 /// Makes sure that a terminal that hangs up and a limit for the size of files no longer end the
 /// process. A write beyond that limit then fails like one on a full disk.
-pub(super) fn handle_hangups(runtime: &Runtime) -> io::Result<HangupCount> {
+pub(super) fn install_handlers(runtime: &Runtime) -> io::Result<HangupCount> {
     let _within = runtime.enter();
     // The handler of a signal stays installed, even if no task waits for it any longer.
     drop(signal(SignalKind::from_raw(SIGXFSZ))?);

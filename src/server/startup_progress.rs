@@ -23,7 +23,7 @@ pub(super) fn startup_progress(last_activity: LastActivity) -> ProgressReporter 
         tracing::info!("{task}: {percent} %");
         notify_supervisor(NotifyState::ExtendTimeoutUsec(TIMEOUT_EXTENSION_MICROS));
     };
-    let limited = rate_limited_progress(Clock::System, report);
+    let limited = limit_reports(Clock::System, report);
     ProgressReporter::with_callback(move |task, percent| {
         last_activity.record(Clock::System.uptime());
         limited.report(task, percent, 100);
@@ -31,7 +31,7 @@ pub(super) fn startup_progress(last_activity: LastActivity) -> ProgressReporter 
 }
 
 /// Limits the reports to one in each interval. A short job makes none.
-fn rate_limited_progress(
+fn limit_reports(
     clock: Clock,
     report: impl Fn(&'static str, u64) + Send + Sync + 'static,
 ) -> ProgressReporter {
@@ -78,7 +78,7 @@ mod tests {
             let reports = Arc::clone(&reports);
             move |task, percent| reports.lock().unwrap().push((task, percent))
         };
-        let slow = rate_limited_progress(Clock::Manual(Arc::clone(&clock)), report);
+        let slow = limit_reports(Clock::Manual(Arc::clone(&clock)), report);
         drop(Store::open_with_progress(&medium, &slow).unwrap());
         assert!(reports.lock().unwrap().is_empty(), "it took no time");
         std::fs::write(&path, &file_bytes).unwrap();

@@ -48,7 +48,7 @@ impl Record<'_> for FlipRecord {
 fn cause_numbers(cause: FlipCause) -> (u8, u8) {
     match cause {
         FlipCause::Unknown => (0, 0),
-        FlipCause::Late => (1, 0),
+        FlipCause::MissedPing => (1, 0),
         FlipCause::Overrun => (2, 0),
         FlipCause::SettingsChanged => (3, 0),
         FlipCause::Fail => (4, 0),
@@ -64,7 +64,7 @@ fn cause_numbers(cause: FlipCause) -> (u8, u8) {
 fn cause_of(number: u8, detail: u8) -> Option<FlipCause> {
     Some(match number {
         0 => FlipCause::Unknown,
-        1 => FlipCause::Late,
+        1 => FlipCause::MissedPing,
         2 => FlipCause::Overrun,
         3 => FlipCause::SettingsChanged,
         4 => FlipCause::Fail,

@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{geteuid, getuid};
 
 use crate::domain::formatting::shell_word;
-use crate::util::passwd::{self, Entry};
+use crate::util::system_users::{self, SystemUser};
 
 /// Data directory of the service that a package installs.
 pub const SERVICE_DIRECTORY: &str = "/var/lib/overdue";
@@ -267,8 +267,10 @@ fn others_can_write(mode: u32, group: u32, uid: u32) -> bool {
     mode & if is_private_group { 0o002 } else { 0o022 } != 0
 }
 
-fn passwd_entry(id: u32) -> Option<Entry> {
-    passwd::entries().into_iter().find(|entry| entry.uid == id)
+fn passwd_entry(id: u32) -> Option<SystemUser> {
+    system_users::read_system_users()
+        .into_iter()
+        .find(|entry| entry.uid == id)
 }
 
 /// Returns the name of a user from the system's user list, or a text with the user id.

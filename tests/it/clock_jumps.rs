@@ -139,7 +139,7 @@ fn a_check_that_is_pinged_after_a_clock_correction_is_monitored_as_before() {
         } = flips(&engine, id)[0];
         assert_eq!(
             (at, from, to, cause),
-            (deadline, Status::Up, Status::Down, FlipCause::Late)
+            (deadline, Status::Up, Status::Down, FlipCause::MissedPing)
         );
         assert!(engine.writer.covers_all_deadlines());
     }

@@ -266,7 +266,10 @@ fn a_start_replays_the_log_without_repeating_decisions() {
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(
         (engine.read_check(id).state.status, flips(&engine)),
-        (Status::Down, vec![(Status::Down, FlipCause::Late), up])
+        (
+            Status::Down,
+            vec![(Status::Down, FlipCause::MissedPing), up]
+        )
     );
 }
 

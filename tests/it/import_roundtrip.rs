@@ -109,7 +109,7 @@ async fn import_all(
     let newest = imported.newest;
     let objects = numbering::number_items(imported, import.0, handle.random());
     objects.iter().for_each(|object| expected.count(object));
-    step(handle, ImportStep::Objects { import, objects }).await?;
+    step(handle, ImportStep::Items { import, objects }).await?;
     let ending = ImportFinishOptions {
         mode: ImportMode::Live { newest },
         legacy_secrets: secrets,
@@ -439,7 +439,7 @@ fn imported_of_every_kind() -> ImportContents {
 
 fn log() -> Vec<ImportLogEntry> {
     let cause = [
-        FlipCause::Late,
+        FlipCause::MissedPing,
         FlipCause::Overrun,
         FlipCause::SettingsChanged,
         FlipCause::Fail,

@@ -228,7 +228,7 @@ impl ImportFixture {
             if check.state.status == Status::Down {
                 flips.push(NumberedFlip {
                     check: id,
-                    flip: flip(1800, Status::Up, Status::Down, FlipCause::Late),
+                    flip: flip(1800, Status::Up, Status::Down, FlipCause::MissedPing),
                 });
             }
         }
@@ -264,7 +264,7 @@ impl ImportFixture {
         .unwrap();
         step(
             engine,
-            ImportStep::Objects {
+            ImportStep::Items {
                 import,
                 objects: self.objects(first),
             },
@@ -292,7 +292,7 @@ impl ImportFixture {
         let before = visible_state(engine);
         let preview = step(
             engine,
-            ImportStep::Preview {
+            ImportStep::DryRun {
                 import,
                 ending: ending.clone(),
             },
@@ -466,7 +466,7 @@ fn an_import_is_invisible_until_it_is_complete() {
     assert_eq!(
         turns,
         [
-            (Status::Up, Status::Down, FlipCause::Late),
+            (Status::Up, Status::Down, FlipCause::MissedPing),
             (Status::New, Status::Up, FlipCause::Unknown)
         ]
     );
@@ -640,7 +640,7 @@ fn an_incomplete_imported_channel_keeps_its_local_settings() {
         .unwrap();
         step(
             engine,
-            ImportStep::Objects {
+            ImportStep::Items {
                 import: ImportId(first),
                 objects: items(first),
             },

@@ -8,7 +8,7 @@ use overdue::channels;
 use overdue::domain::channel::{ChannelSettings, SettingsAuthor};
 use overdue::domain::project::ChannelName;
 use overdue::engine::ChannelTestResult;
-use overdue::engine::command::{Command, DeliveryReport, SendResult};
+use overdue::engine::command::{Command, DeliveryReport, SendOutcome};
 use overdue::http::ApiRate;
 use overdue::operations::channel;
 use serde_json::{Value, json};
@@ -252,8 +252,8 @@ async fn server_with_examples() -> (TestServer, BTreeMap<&'static str, String>) 
     .unwrap();
     server.answer_tests(test_result());
     for sent in [
-        SendResult::Delivered,
-        SendResult::Failed("no answer".into()),
+        SendOutcome::Delivered,
+        SendOutcome::Failed("no answer".into()),
     ] {
         server
             .handle

@@ -23,7 +23,7 @@ use overdue::domain::text::{FailureThreshold, Name, Seconds};
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::HousekeepingLimits;
 use overdue::engine::command::{
-    Command, CommandOutcome, DeliveryReport, NewChannel, NewKey, SendResult, Unavailable,
+    Command, CommandOutcome, DeliveryReport, NewChannel, NewKey, SendOutcome, Unavailable,
 };
 use overdue::store::Medium;
 use overdue::util::clock::ManualClock;
@@ -121,7 +121,7 @@ fn report(
     engine: &mut TestEngine,
     channel: ChannelId,
     rows: Vec<DeliveryNumber>,
-    sent: SendResult,
+    sent: SendOutcome,
 ) {
     engine.execute(Command::RecordDeliveryReports(vec![DeliveryReport {
         recipients: Default::default(),
@@ -260,7 +260,7 @@ fn attempts_are_counted_and_interrupted_ones_are_marked() {
         &mut engine,
         hook,
         all.clone(),
-        SendResult::Retry {
+        SendOutcome::Retry {
             reason: "no answer".into(),
             may_have_arrived: false,
         },
@@ -321,7 +321,7 @@ fn deliveries_are_logged_and_a_channel_that_refuses_gets_no_further_alerts() {
         &mut engine,
         hook,
         vec![all[2], all[0]],
-        SendResult::Delivered,
+        SendOutcome::Delivered,
     );
     let found = finished(&engine);
     let events: Vec<_> = found
@@ -347,7 +347,7 @@ fn deliveries_are_logged_and_a_channel_that_refuses_gets_no_further_alerts() {
         &mut engine,
         hook,
         vec![all[1]],
-        SendResult::ChannelRejected("410 Gone".into()),
+        SendOutcome::ChannelRejected("410 Gone".into()),
     );
     let channel = |engine: &TestEngine| {
         engine
@@ -482,7 +482,7 @@ fn deliveries_are_kept_for_thirty_days() {
         ));
         let all = numbers(&engine);
         begin(&mut engine, all.clone());
-        report(&mut engine, hook, all, SendResult::Delivered);
+        report(&mut engine, hook, all, SendOutcome::Delivered);
         for _ in 0..24 {
             engine.clock.advance_secs(3600);
             assert_eq!(engine.writer.step(false), Ok(true));
@@ -1136,10 +1136,10 @@ fn a_result_under_old_settings_does_not_affect_the_status_under_new_ones() {
     // Result under the current settings: whether the channel is disabled, whether it fails, and the
     // number of finished deliveries.
     for (sent, expected) in [
-        (SendResult::ChannelRejected(reason()), (true, false, 1)),
-        (SendResult::Failed(reason()), (false, false, 1)),
+        (SendOutcome::ChannelRejected(reason()), (true, false, 1)),
+        (SendOutcome::Failed(reason()), (false, false, 1)),
         (
-            SendResult::Retry {
+            SendOutcome::Retry {
                 reason: reason(),
                 may_have_arrived: false,
             },
@@ -1230,11 +1230,11 @@ fn a_result_under_old_settings_does_not_affect_the_status_under_new_ones() {
 #[test]
 fn a_message_in_progress_waits_for_its_result_after_its_check_or_channel_is_deleted() {
     for (disables, sent, expected) in [
-        (false, SendResult::Delivered, DeliveryResult::Delivered),
-        (true, SendResult::Delivered, DeliveryResult::Delivered),
+        (false, SendOutcome::Delivered, DeliveryResult::Delivered),
+        (true, SendOutcome::Delivered, DeliveryResult::Delivered),
         (
             false,
-            SendResult::Retry {
+            SendOutcome::Retry {
                 reason: "no".into(),
                 may_have_arrived: true,
             },
@@ -1242,7 +1242,7 @@ fn a_message_in_progress_waits_for_its_result_after_its_check_or_channel_is_dele
         ),
         (
             true,
-            SendResult::Retry {
+            SendOutcome::Retry {
                 reason: "no".into(),
                 may_have_arrived: true,
             },
@@ -1375,7 +1375,7 @@ fn another_error_of_a_failing_channel_changes_no_list() {
             &mut engine,
             hook,
             all.clone(),
-            SendResult::Retry {
+            SendOutcome::Retry {
                 reason: reason.into(),
                 may_have_arrived: false,
             },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use overdue::http::{self, HttpTls};
 use overdue::runtime::certificate::{Certificate, CertificateReload};
-use overdue::runtime::connection_threads::ConnectionThreads;
+use overdue::runtime::runtime_threads::RuntimeThreads;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -27,7 +27,7 @@ fn certificate(authority: &Authority, directory: &Path) -> Certificate {
 /// A server with this certificate, without worker threads.
 async fn serve(certificate: &Certificate) -> TestServer {
     TestServer::start_encrypted(
-        HttpTls::new(certificate.clone(), ConnectionThreads::default()),
+        HttpTls::new(certificate.clone(), RuntimeThreads::default()),
         |config| {
             config.trusted_proxies = Vec::new();
         },
@@ -113,7 +113,7 @@ async fn pages_under_a_certificate_of_our_own_ask_for_tls_where_the_base_url_nam
     for (port, value) in [("", Some("max-age=2592000")), (":8443", None)] {
         let tls = HttpTls::new(
             certificate(&authority, directory.path()),
-            ConnectionThreads::default(),
+            RuntimeThreads::default(),
         );
         let server = TestServer::start_encrypted(tls, |config| {
             config.base_url = format!("https://{NAME}{port}").parse().unwrap();
@@ -244,7 +244,7 @@ async fn connections_before_the_handshake_count_for_their_address() {
     let authority = Authority::new();
     let tls = HttpTls::new(
         certificate(&authority, directory.path()),
-        ConnectionThreads::default(),
+        RuntimeThreads::default(),
     );
     let server = TestServer::start_encrypted(tls, |config| {
         (config.trusted_proxies, config.connections_per_address) = (Vec::new(), 2);

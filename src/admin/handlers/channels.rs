@@ -13,8 +13,8 @@ use crate::domain::alert::{DeliveryRecord, DeliveryResult, RefusedRecipient};
 use crate::domain::ids::ProjectId;
 use crate::domain::project::Channel;
 use crate::engine::{ChannelTestResult, Handle};
-use crate::operations::channel::{ChannelStatus, MemberTest, Tested};
-use crate::operations::delivery::{DeliveryFilter, WaitingMessage};
+use crate::operations::channel::{ChannelStatus, ChannelTestResults, MemberTestResult};
+use crate::operations::delivery::{DeliveryFilter, WaitingDelivery};
 use crate::operations::{self, OperationError};
 
 /// Name shown for a deleted object.
@@ -97,7 +97,7 @@ pub(super) async fn handle_action(
 
 /// Tests a channel, or the channels of a group.
 async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<AdminReply, OperationError> {
-    let member = |MemberTest { channel, tried }: MemberTest| {
+    let member = |MemberTestResult { channel, tried }: MemberTestResult| {
         let test = tried.map_or_else(
             |error| TestRow {
                 delivered: false,
@@ -115,8 +115,8 @@ async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<AdminReply
     };
     Ok(
         match operations::channel::test(handle, channel, up).await? {
-            Tested::Channel(tried) => AdminReply::Tested(test_row(tried)),
-            Tested::Group(tests) => {
+            ChannelTestResults::Channel(tried) => AdminReply::ChannelTestResults(test_row(tried)),
+            ChannelTestResults::Group(tests) => {
                 AdminReply::TestedGroup(tests.into_iter().map(member).collect())
             }
         },
@@ -172,10 +172,10 @@ pub(super) async fn list_deliveries(
 /// Returns the row of a message that is not finished.
 fn waiting_row(
     handle: &Handle,
-    WaitingMessage {
+    WaitingDelivery {
         message: row,
         failure_reason: reason,
-    }: WaitingMessage,
+    }: WaitingDelivery,
 ) -> DeliveryRow {
     let queued = row.queued;
     let delivery = DeliveryRecord {

@@ -3,7 +3,7 @@
 use super::users;
 use crate::admin::request::AdminReply;
 use crate::admin::request::declare::{ChangeRow, ChangedFieldRow, ConflictRow};
-use crate::config::{self, ConfigApplyError, ConfigDocument, ConfigProblem, conflict_problem};
+use crate::config::{self, ConfigApplyError, ConfigDocument, ConfigProblem, to_problem};
 use crate::domain::declared::{ApplyOptions, PlannedChange};
 use crate::domain::user::UserName;
 use crate::engine::Handle;
@@ -43,7 +43,7 @@ pub(super) async fn handle_request(
             return Ok(AdminReply::Conflicts(
                 conflicts
                     .into_iter()
-                    .map(|conflict| conflict_row(conflict_problem(conflict)))
+                    .map(|conflict| conflict_row(to_problem(conflict)))
                     .collect(),
             ));
         }

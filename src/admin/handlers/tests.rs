@@ -232,7 +232,7 @@ fn lists_mask_the_secrets_of_channels() {
 #[test]
 fn lists_show_why_channels_do_not_work() {
     use crate::domain::ids::ChannelId;
-    use crate::engine::command::{Command, DeliveryReport, NewChannel, SendResult};
+    use crate::engine::command::{Command, DeliveryReport, NewChannel, SendOutcome};
 
     let service = EngineFixture::new();
     create_project(&service, "one");
@@ -289,7 +289,7 @@ fn lists_show_why_channels_do_not_work() {
     let channel: ChannelId = operations::channel::find(&service.handle, None, "new")
         .unwrap()
         .id;
-    let sent = SendResult::Retry {
+    let sent = SendOutcome::Retry {
         reason: "no route to it".into(),
         may_have_arrived: false,
     };

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::domain::check::CheckSettings;
-use crate::domain::check_edit::field_value::FieldValue;
+use crate::domain::check_edit::field_value::CheckFieldValue;
 use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::text::FailureThreshold;
@@ -119,17 +119,17 @@ enum MemberValue {
     Text(String),
 }
 
-impl From<FieldValue<'_>> for MemberValue {
-    fn from(value: FieldValue<'_>) -> Self {
+impl From<CheckFieldValue<'_>> for MemberValue {
+    fn from(value: CheckFieldValue<'_>) -> Self {
         match value {
-            FieldValue::Flag(flag) => Self::Flag(flag),
-            FieldValue::Number(number) => Self::Number(number),
-            FieldValue::Text(text) => Self::Text(text.into()),
+            CheckFieldValue::Flag(flag) => Self::Flag(flag),
+            CheckFieldValue::Number(number) => Self::Number(number),
+            CheckFieldValue::Text(text) => Self::Text(text.into()),
         }
     }
 }
 
-impl From<MemberValue> for FieldValue<'_> {
+impl From<MemberValue> for CheckFieldValue<'_> {
     fn from(value: MemberValue) -> Self {
         match value {
             MemberValue::Flag(flag) => Self::Flag(flag),
@@ -142,7 +142,7 @@ impl From<MemberValue> for FieldValue<'_> {
 /// Fields that are shown after the names and the state of a check.
 fn shown_fields() -> impl Iterator<Item = &'static CheckField> {
     let times = fields::TIME_FIELDS.into_iter().chain([&fields::GRACE]);
-    times.chain(fields::rule_fields())
+    times.chain(fields::rule_and_keyword_fields())
 }
 
 impl FieldMembers {

@@ -1,7 +1,7 @@
 //! Jobs in the lines of crontabs, and edits that make them report.
 
 use super::shell_command::{
-    ends_shell, is_compound, job_name, not_editable_reason, program_hiding_status, shell_quote,
+    ends_shell, find_edit_obstacle, find_program_hiding_status, is_compound, job_name, shell_quote,
 };
 use super::{CheckProposal, CheckProposer, DiscoveryResult, JobEdit, Reporter, SkippedJob};
 use crate::domain::schedule::Schedule;
@@ -138,9 +138,9 @@ pub fn propose_for_crontab(proposer: &mut CheckProposer<'_>, crontab: &Crontab) 
                 "it runs all jobs of a directory; --run-parts proposes one check for them",
                 false,
             );
-        } else if let Some(reason) = not_editable_reason(command) {
+        } else if let Some(reason) = find_edit_obstacle(command) {
             skip(reason, true);
-        } else if let Some(last) = program_hiding_status(command) {
+        } else if let Some(last) = find_program_hiding_status(command) {
             let reason = format!(
                 "its exit status is that of {last}, which hides failures of the job: use set -o \
                  pipefail in bash, or write the output to a file"

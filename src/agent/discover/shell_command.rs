@@ -2,7 +2,7 @@
 //! edited.
 
 /// Returns the reason why a program cannot edit a line of a crontab.
-pub(super) fn not_editable_reason(command: &str) -> Option<&'static str> {
+pub(super) fn find_edit_obstacle(command: &str) -> Option<&'static str> {
     let mut quote = None;
     let mut characters = command.chars().peekable();
     while let Some(c) = characters.next() {
@@ -59,7 +59,7 @@ const FILTER_PROGRAMS: [&str; 26] = [
 
 /// Returns the last program of a pipeline at the end of a command, if its exit status hides that of
 /// the job.
-pub(super) fn program_hiding_status(command: &str) -> Option<String> {
+pub(super) fn find_program_hiding_status(command: &str) -> Option<String> {
     program_hiding_status_within(command, 3)
 }
 

@@ -19,7 +19,7 @@ fn down_title(name: &str, cause: FlipCause) -> String {
         FlipCause::ExitStatus(status) => format!("{name} failed with exit status {status}"),
         FlipCause::Fail | FlipCause::Keyword | FlipCause::NoKeyword => format!("{name} failed"),
         FlipCause::Overrun => format!("{name} does not finish"),
-        FlipCause::Late
+        FlipCause::MissedPing
         | FlipCause::SettingsChanged
         | FlipCause::Success
         | FlipCause::PausedOrResumed
@@ -135,7 +135,7 @@ fn down_alert(
         times,
     );
     let short = match flip.cause {
-        FlipCause::Late => {
+        FlipCause::MissedPing => {
             let expected =
                 explanation::expected_ping_time(flip, &check.settings, check.last_success);
             let expected = expected.map_or_else(String::new, |at| {

@@ -12,7 +12,7 @@ use crate::domain::timestamp::Timestamp;
 /// List item for a check, with the cause of its downtime.
 fn list_item(brief: &CheckSummary, times: &TimeFormatter<'_>) -> String {
     let why = match brief.cause {
-        FlipCause::Late | FlipCause::SettingsChanged => match brief.last_success {
+        FlipCause::MissedPing | FlipCause::SettingsChanged => match brief.last_success {
             Some(success) => format!("no signal since {}", times.at(success)),
             None => "no success signal is known".into(),
         },

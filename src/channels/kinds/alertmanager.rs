@@ -10,7 +10,9 @@ use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::template::format_timestamp;
 use crate::channels::transport_reply::Verdict;
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelClass, ChannelKind, ChannelSettings, FieldType, SettingField};
+use crate::domain::channel::{
+    ChannelClass, ChannelKind, ChannelSettings, SettingField, SettingFieldType,
+};
 use crate::domain::check::NameSet;
 use crate::domain::timestamp::Timestamp;
 
@@ -23,15 +25,23 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         title: "Alertmanager",
         class: ChannelClass::Incident,
         fields: &[
-            SettingField::required("url", FieldType::Url, "Alertmanager"),
-            SettingField::optional("user", FieldType::Line(200), "user name"),
-            SettingField::optional("password", FieldType::Secret(200), "password of the user"),
+            SettingField::required("url", SettingFieldType::Url, "Alertmanager"),
+            SettingField::optional("user", SettingFieldType::Line(200), "user name"),
+            SettingField::optional(
+                "password",
+                SettingFieldType::Secret(200),
+                "password of the user",
+            ),
             SettingField::optional(
                 "token",
-                FieldType::Secret(1_000),
+                SettingFieldType::Secret(1_000),
                 "bearer token, instead of user and password",
             ),
-            SettingField::optional("label.NAME", FieldType::Label, "label of every alert"),
+            SettingField::optional(
+                "label.NAME",
+                SettingFieldType::Label,
+                "label of every alert",
+            ),
         ],
         guide: "url is the address of Alertmanager, without /api. While a check is down, its alert \
                 is sent again every minute. When the check is up, the alert is resolved. An alert \

@@ -7,28 +7,32 @@ use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member, percent_encode};
 use crate::channels::transport_reply::Verdict;
-use crate::domain::channel::{ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "apprise",
         title: "Apprise",
         fields: &[
-            SettingField::required("url", FieldType::Url, "Apprise API server"),
+            SettingField::required("url", SettingFieldType::Url, "Apprise API server"),
             SettingField::optional(
                 "key",
-                FieldType::Line(128),
+                SettingFieldType::Line(128),
                 "key of a configuration that is saved on that server",
             ),
             SettingField::optional(
                 "urls",
-                FieldType::Secret(2_000),
+                SettingFieldType::Secret(2_000),
                 "Apprise URLs separated by commas, instead of a key",
             ),
-            SettingField::optional("tag", FieldType::Line(200), "only targets with this tag"),
+            SettingField::optional(
+                "tag",
+                SettingFieldType::Line(200),
+                "only targets with this tag",
+            ),
             SettingField::optional(
                 "markdown",
-                FieldType::Flag,
+                SettingFieldType::Flag,
                 "on: messages are Markdown, which plain-text targets show unformatted; off if left \
                  out",
             ),

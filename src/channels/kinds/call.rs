@@ -4,7 +4,7 @@ use crate::channels::kinds::{KindDefinition, SendContext, rate, twilio};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, truncate_line};
 use crate::channels::send_step::SendStep;
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelKind, FieldType, Requirement, SettingField};
+use crate::domain::channel::{ChannelKind, Requirement, SettingField, SettingFieldType};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
@@ -13,16 +13,16 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         fields: &[
             SettingField::required(
                 "to",
-                FieldType::PhoneNumber,
+                SettingFieldType::PhoneNumber,
                 "phone number, with + and country code",
             ),
             twilio::account_field(Requirement::Required),
             twilio::token_field(Requirement::Required),
-            SettingField::required("from", FieldType::PhoneNumber, "number that calls"),
+            SettingField::required("from", SettingFieldType::PhoneNumber, "number that calls"),
             twilio::API_FIELD,
             SettingField::optional(
                 "most-a-day",
-                FieldType::Number(1, 10_000),
+                SettingFieldType::Number(1, 10_000),
                 "maximum number of calls per day; 50 if left out",
             ),
         ],

@@ -7,7 +7,7 @@ use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, tr
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::template::format_timestamp;
 use crate::channels::transport_reply::{Verdict, retry_delay};
-use crate::domain::channel::{ChannelKind, FieldType, SettingField, field_value};
+use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType, field_value};
 
 /// An embed has at most 6,000 characters with title and fields; its text alone at most 4,096.
 const TEXT_LIMIT: LengthLimit = LengthLimit(3_000, LengthUnit::Utf16);
@@ -17,11 +17,11 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         name: "discord",
         title: "Discord",
         fields: &[
-            SettingField::required("url", FieldType::SecretUrl, "webhook URL")
+            SettingField::required("url", SettingFieldType::SecretUrl, "webhook URL")
                 .with_format(check_webhook_url),
             SettingField::optional(
                 "thread",
-                FieldType::Number(1, 9_223_372_036_854_775_807),
+                SettingFieldType::Number(1, 9_223_372_036_854_775_807),
                 "id of a thread in the channel",
             ),
         ],

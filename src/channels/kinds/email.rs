@@ -6,7 +6,7 @@ use crate::channels::render::sanitize::to_one_line;
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{AlertMail, SendStep};
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelKind, FieldType, SettingField, Transport};
+use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType, Transport};
 
 /// Mails may be long; this is more than a person reads.
 const TEXT_LIMIT: LengthLimit = LengthLimit(60_000, LengthUnit::Bytes);
@@ -25,7 +25,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         transport: Transport::Mail,
         fields: &[SettingField::required(
             "to",
-            FieldType::MailAddresses(10),
+            SettingFieldType::MailAddresses(10),
             "mail address, or several separated by commas",
         )],
         guide: "The server needs a relay: start it with --mail-server and --mail-from. Until then \

@@ -7,7 +7,7 @@ use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, tr
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::channels::transport_reply::{ChannelResponse, Verdict};
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelClass, ChannelKind, SettingField, SettingFieldType};
 use crate::domain::timestamp::Timestamp;
 
 pub(super) static KIND: KindDefinition = KindDefinition {
@@ -16,12 +16,12 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         title: "GitHub",
         class: ChannelClass::Machine,
         fields: &[
-            SettingField::required("repo", FieldType::Line(200), "owner/name"),
-            SettingField::required("token", FieldType::Secret(300), "access token"),
-            SettingField::optional("labels", FieldType::List(20), "labels of the issue"),
+            SettingField::required("repo", SettingFieldType::Line(200), "owner/name"),
+            SettingField::required("token", SettingFieldType::Secret(300), "access token"),
+            SettingField::optional("labels", SettingFieldType::List(20), "labels of the issue"),
             SettingField::with_default(
                 "api",
-                FieldType::Url,
+                SettingFieldType::Url,
                 "https://api.github.com",
                 "API of a GitHub Enterprise server",
             ),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
-use crate::domain::channel::{ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
 
 const TEXT_LIMIT: LengthLimit = LengthLimit(4_000, LengthUnit::Bytes);
 
@@ -15,7 +15,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         title: "Google Chat",
         fields: &[SettingField::required(
             "url",
-            FieldType::SecretUrl,
+            SettingFieldType::SecretUrl,
             "webhook URL",
         )],
         guide: "In Google Chat: the name of the space, Apps & integrations, Webhooks, Add webhook; \

@@ -5,22 +5,30 @@ use serde_json::json;
 use crate::channels::kinds::{KindDefinition, SendContext, has_priority, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
-use crate::domain::channel::{ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "gotify",
         title: "Gotify",
         fields: &[
-            SettingField::required("url", FieldType::Url, "server"),
-            SettingField::required("token", FieldType::Secret(200), "token of the application"),
+            SettingField::required("url", SettingFieldType::Url, "server"),
+            SettingField::required(
+                "token",
+                SettingFieldType::Secret(200),
+                "token of the application",
+            ),
             SettingField::optional(
                 "priority",
-                FieldType::Number(0, 10),
+                SettingFieldType::Number(0, 10),
                 "priority for down, 0 to 10; 0: do not send; the application's priority if left \
                  out",
             ),
-            SettingField::optional("priority-up", FieldType::Number(0, 10), "the same for up"),
+            SettingField::optional(
+                "priority-up",
+                SettingFieldType::Number(0, 10),
+                "the same for up",
+            ),
         ],
         guide: "In Gotify: Apps, Create application; its token is shown in the list. url is the \
                 address at which you open Gotify.",

@@ -1,7 +1,7 @@
 //! Group: sends nothing itself, its members are notified in its place.
 
 use crate::channels::kinds::KindDefinition;
-use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelClass, ChannelKind, SettingField, SettingFieldType};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
@@ -10,7 +10,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         class: ChannelClass::Group,
         fields: &[SettingField::required(
             "channels",
-            FieldType::List(20),
+            SettingFieldType::List(20),
             "names or UUIDs of channels of the same project",
         )],
         guide: "Each channel of the group is notified, by its own settings. A group cannot contain \

@@ -10,7 +10,7 @@ use crate::channels::send_step::{
     ChannelRequest, RequestMethod, SendStep, insert_member, percent_encode,
 };
 use crate::channels::transport_reply::{ChannelResponse, Verdict, retry_delay};
-use crate::domain::channel::{ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
 use crate::domain::timestamp::Timestamp;
 
 /// An event has at most 65,536 bytes. It contains the text twice, and JSON escapes take more.
@@ -25,15 +25,15 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         name: "matrix",
         title: "Matrix",
         fields: &[
-            SettingField::required("server", FieldType::Url, "homeserver"),
+            SettingField::required("server", SettingFieldType::Url, "homeserver"),
             SettingField::required(
                 "token",
-                FieldType::Secret(1_000),
+                SettingFieldType::Secret(1_000),
                 "access token of the account",
             ),
             SettingField::required(
                 "room",
-                FieldType::Line(255),
+                SettingFieldType::Line(255),
                 "id (!...) or alias (#...) of the room",
             ),
         ],

@@ -4,22 +4,22 @@ use crate::channels::kinds::slack::attachment_message;
 use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
-use crate::domain::channel::{ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "mattermost",
         title: "Mattermost",
         fields: &[
-            SettingField::required("url", FieldType::SecretUrl, "webhook URL"),
+            SettingField::required("url", SettingFieldType::SecretUrl, "webhook URL"),
             SettingField::optional(
                 "channel",
-                FieldType::Line(80),
+                SettingFieldType::Line(80),
                 "another channel, or @user, unless the webhook is locked to one",
             ),
             SettingField::optional(
                 "username",
-                FieldType::Line(80),
+                SettingFieldType::Line(80),
                 "sender name of messages, if the server allows it",
             ),
         ],

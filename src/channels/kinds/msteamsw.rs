@@ -10,7 +10,7 @@ use crate::channels::kinds::{KindDefinition, SendContext};
 use crate::channels::render::sanitize::to_one_line;
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
-use crate::domain::channel::{ChannelKind, FieldType, SettingField, field_value};
+use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType, field_value};
 
 /// A card has at most 28 kB; JSON may need several bytes for one.
 const TEXT_LIMIT: LengthLimit = LengthLimit(4_000, LengthUnit::Bytes);
@@ -22,7 +22,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         aliases: &["teams"],
         fields: &[SettingField::required(
             "url",
-            FieldType::SecretUrl,
+            SettingFieldType::SecretUrl,
             "URL of the workflow",
         )],
         guide: "In Teams: the channel's menu, Workflows, 'Send webhook alerts to a channel' (post \

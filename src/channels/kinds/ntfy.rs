@@ -8,7 +8,7 @@ use crate::channels::kinds::{KindDefinition, SendContext, check_credentials, has
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::transport_reply::{Verdict, delay_until};
-use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType, SettingField};
+use crate::domain::channel::{ChannelKind, ChannelSettings, SettingField, SettingFieldType};
 use crate::domain::timestamp::Timestamp;
 
 /// A longer message would become an attachment (the limit is 4,096 bytes).
@@ -21,38 +21,46 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         fields: &[
             SettingField::with_default(
                 "url",
-                FieldType::Url,
+                SettingFieldType::Url,
                 "https://ntfy.sh",
                 "server, without the topic",
             ),
             SettingField::required(
                 "topic",
-                FieldType::Line(64),
+                SettingFieldType::Line(64),
                 "topic; on a public server it acts as a password",
             )
             .with_format(check_topic),
-            SettingField::optional("token", FieldType::Secret(200), "access token (tk_...)"),
+            SettingField::optional(
+                "token",
+                SettingFieldType::Secret(200),
+                "access token (tk_...)",
+            ),
             SettingField::optional(
                 "user",
-                FieldType::Line(200),
+                SettingFieldType::Line(200),
                 "user name, instead of a token",
             ),
-            SettingField::optional("password", FieldType::Secret(200), "password of the user"),
+            SettingField::optional(
+                "password",
+                SettingFieldType::Secret(200),
+                "password of the user",
+            ),
             SettingField::with_default(
                 "priority",
-                FieldType::Number(0, 5),
+                SettingFieldType::Number(0, 5),
                 "3",
                 "priority for down, 1 to 5; 0: do not send",
             ),
             SettingField::with_default(
                 "priority-up",
-                FieldType::Number(0, 5),
+                SettingFieldType::Number(0, 5),
                 "3",
                 "the same for up",
             ),
             SettingField::optional(
                 "markdown",
-                FieldType::Flag,
+                SettingFieldType::Flag,
                 "on: messages are Markdown, which phone apps show unformatted; off if left out",
             ),
         ],

@@ -7,7 +7,7 @@ use crate::channels::render::sanitize::to_one_line;
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelClass, ChannelKind, SettingField, SettingFieldType};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
@@ -15,10 +15,14 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         title: "Opsgenie",
         class: ChannelClass::Incident,
         fields: &[
-            SettingField::required("key", FieldType::Secret(200), "API key of the integration"),
+            SettingField::required(
+                "key",
+                SettingFieldType::Secret(200),
+                "API key of the integration",
+            ),
             SettingField::with_default(
                 "region",
-                FieldType::Choice(&["us", "eu"]),
+                SettingFieldType::Choice(&["us", "eu"]),
                 "us",
                 "region of the account",
             ),

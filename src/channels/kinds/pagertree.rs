@@ -6,7 +6,7 @@ use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelClass, ChannelKind, SettingField, SettingFieldType};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
@@ -14,10 +14,10 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         title: "PagerTree",
         class: ChannelClass::Incident,
         fields: &[
-            SettingField::required("url", FieldType::SecretUrl, "URL of the integration"),
+            SettingField::required("url", SettingFieldType::SecretUrl, "URL of the integration"),
             SettingField::with_default(
                 "integration",
-                FieldType::Choice(&["webhook", "healthchecks"]),
+                SettingFieldType::Choice(&["webhook", "healthchecks"]),
                 "webhook",
                 "type of the integration in PagerTree; healthchecks: one that was created for \
                  Healthchecks",

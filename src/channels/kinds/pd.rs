@@ -9,7 +9,7 @@ use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::template::{TemplateValues, format_timestamp};
 use crate::channels::transport_reply::Verdict;
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelClass, ChannelKind, SettingField, SettingFieldType};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
@@ -18,17 +18,17 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         aliases: &["pagerduty"],
         class: ChannelClass::Incident,
         fields: &[
-            SettingField::required("key", FieldType::Secret(64), "integration key")
+            SettingField::required("key", SettingFieldType::Secret(64), "integration key")
                 .with_format(check_key),
             SettingField::with_default(
                 "region",
-                FieldType::Choice(&["us", "eu"]),
+                SettingFieldType::Choice(&["us", "eu"]),
                 "us",
                 "region of the account",
             ),
             SettingField::with_default(
                 "api",
-                FieldType::Choice(&["v2", "v1"]),
+                SettingFieldType::Choice(&["v2", "v1"]),
                 "v2",
                 "version of the Events API; v1 only for old keys",
             ),

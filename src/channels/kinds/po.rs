@@ -5,7 +5,7 @@ use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, tr
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::channels::transport_reply::{ChannelResponse, Verdict};
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
 use crate::domain::timestamp::Timestamp;
 
 /// Priority that repeats until a person acknowledges.
@@ -20,28 +20,32 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         title: "Pushover",
         aliases: &["pushover"],
         fields: &[
-            SettingField::required("token", FieldType::Secret(100), "token of the application")
-                .with_format(check_key),
-            SettingField::required("user", FieldType::Secret(100), "user or group key")
+            SettingField::required(
+                "token",
+                SettingFieldType::Secret(100),
+                "token of the application",
+            )
+            .with_format(check_key),
+            SettingField::required("user", SettingFieldType::Secret(100), "user or group key")
                 .with_format(check_key),
             SettingField::with_default(
                 "priority",
-                FieldType::Number(-3, 2),
+                SettingFieldType::Number(-3, 2),
                 "0",
                 "priority for down, -2 to 2; -3: do not send",
             ),
             SettingField::with_default(
                 "priority-up",
-                FieldType::Number(-3, 2),
+                SettingFieldType::Number(-3, 2),
                 "0",
                 "the same for up",
             ),
             SettingField::optional(
                 "device",
-                FieldType::Line(200),
+                SettingFieldType::Line(200),
                 "device, or several separated by commas; all if left out",
             ),
-            SettingField::optional("sound", FieldType::Line(40), "sound for down"),
+            SettingField::optional("sound", SettingFieldType::Line(40), "sound for down"),
         ],
         guide: "At https://pushover.net: the user key is on the first page; Create an \
                 application/API token gives the token. With priority 2 the notification repeats \

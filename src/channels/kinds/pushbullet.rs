@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
-use crate::domain::channel::{ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
@@ -13,7 +13,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         title: "Pushbullet",
         fields: &[SettingField::required(
             "token",
-            FieldType::Secret(200),
+            SettingFieldType::Secret(200),
             "access token",
         )],
         guide: "At https://www.pushbullet.com: Settings, Account, Create access token.",

@@ -5,15 +5,19 @@ use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::transport_reply::Verdict;
-use crate::domain::channel::{ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "rocketchat",
         title: "Rocket.Chat",
         fields: &[
-            SettingField::required("url", FieldType::SecretUrl, "webhook URL"),
-            SettingField::optional("channel", FieldType::Line(80), "another #channel or @user"),
+            SettingField::required("url", SettingFieldType::SecretUrl, "webhook URL"),
+            SettingField::optional(
+                "channel",
+                SettingFieldType::Line(80),
+                "another #channel or @user",
+            ),
         ],
         guide: "In Rocket.Chat: Workspace, Integrations, New, Incoming; enable it, choose the \
                 channel and the user to post as, save, and copy the webhook URL.",

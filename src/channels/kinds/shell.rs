@@ -6,7 +6,7 @@ use crate::channels::send_step::{SendStep, ShellInvocation};
 use crate::channels::template::{TemplateValues, environment_value};
 use crate::domain::alert::AlertEvent;
 use crate::domain::channel::{
-    ChannelClass, ChannelKind, ChannelSettings, FieldType, SettingField, Transport,
+    ChannelClass, ChannelKind, ChannelSettings, SettingField, SettingFieldType, Transport,
 };
 use crate::domain::flip::FlipCause;
 
@@ -19,12 +19,12 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         fields: &[
             SettingField::optional(
                 "down-command",
-                FieldType::Template(10_000),
+                SettingFieldType::Template(10_000),
                 "run by sh -c when a check goes down",
             ),
             SettingField::optional(
                 "up-command",
-                FieldType::Template(10_000),
+                SettingFieldType::Template(10_000),
                 "run by sh -c when it is up again",
             ),
         ],

@@ -6,7 +6,7 @@ use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{self, Dialect, LengthLimit, LengthUnit, TextSections};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::transport_reply::{ChannelResponse, Verdict, retry_delay};
-use crate::domain::channel::{ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
 use crate::domain::timestamp::Timestamp;
 
 /// A longer message would become an attachment.
@@ -18,20 +18,24 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         name: "signal",
         title: "Signal",
         fields: &[
-            SettingField::required("url", FieldType::Url, "address at which signal-cli listens"),
+            SettingField::required(
+                "url",
+                SettingFieldType::Url,
+                "address at which signal-cli listens",
+            ),
             SettingField::optional(
                 "account",
-                FieldType::PhoneNumber,
+                SettingFieldType::PhoneNumber,
                 "sender number, if signal-cli has several",
             ),
             SettingField::required(
                 "to",
-                FieldType::List(20),
+                SettingFieldType::List(20),
                 "phone numbers, user names or the id of one group",
             ),
             SettingField::with_default(
                 "api",
-                FieldType::Choice(&["rpc", "rest"]),
+                SettingFieldType::Choice(&["rpc", "rest"]),
                 "rpc",
                 "rpc: signal-cli itself; rest: signal-cli-rest-api",
             ),

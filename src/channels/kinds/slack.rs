@@ -7,7 +7,7 @@ use crate::channels::render::{
     Dialect, LengthLimit, LengthUnit, TextSections, disarm_mentions, render_output, truncate_line,
 };
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
-use crate::domain::channel::{ChannelKind, FieldType, SettingField, field_value};
+use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType, field_value};
 
 /// Errors of a webhook that no longer accepts messages.
 const UNUSABLE_WEBHOOK_ERRORS: [&str; 9] = [
@@ -27,11 +27,11 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         name: "slack",
         title: "Slack",
         fields: &[
-            SettingField::required("url", FieldType::SecretUrl, "webhook URL")
+            SettingField::required("url", SettingFieldType::SecretUrl, "webhook URL")
                 .with_format(check_webhook_url),
             SettingField::optional(
                 "username",
-                FieldType::Line(80),
+                SettingFieldType::Line(80),
                 "sender name of messages, if the workspace allows it",
             ),
         ],

@@ -5,7 +5,9 @@ use crate::channels::kinds::{KindDefinition, SendContext, rate, twilio};
 use crate::channels::render::sanitize::to_one_line;
 use crate::channels::render::{LengthLimit, LengthUnit, plain_summary, truncate_line};
 use crate::channels::send_step::SendStep;
-use crate::domain::channel::{ChannelKind, FieldType, Requirement, SettingField, field_value};
+use crate::domain::channel::{
+    ChannelKind, Requirement, SettingField, SettingFieldType, field_value,
+};
 
 /// Two segments: of 153 characters in GSM-7, otherwise of 67.
 const MAX_LENGTHS: [usize; 2] = [306, 134];
@@ -17,18 +19,18 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         fields: &[
             SettingField::required(
                 "to",
-                FieldType::PhoneNumber,
+                SettingFieldType::PhoneNumber,
                 "phone number, with + and country code",
             ),
             twilio::account_field(Requirement::RequiredToDeliver),
             twilio::token_field(Requirement::RequiredToDeliver),
-            SettingField::optional("from", FieldType::Line(40), "sender number or name")
+            SettingField::optional("from", SettingFieldType::Line(40), "sender number or name")
                 .with_format_at(twilio::DOMAIN, check_from),
             twilio::SERVICE_FIELD,
             twilio::API_FIELD,
             SettingField::optional(
                 "most-a-day",
-                FieldType::Number(1, 10_000),
+                SettingFieldType::Number(1, 10_000),
                 "maximum number of messages per day; 50 if left out",
             ),
         ],

@@ -6,7 +6,7 @@ use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::transport_reply::{ChannelResponse, Verdict, retry_delay};
-use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType, MASK, SettingField};
+use crate::domain::channel::{ChannelKind, ChannelSettings, MASK, SettingField, SettingFieldType};
 use crate::domain::timestamp::Timestamp;
 
 /// Telegram applies its limit to the text without marks. They are few, so the text with them is
@@ -18,27 +18,27 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         name: "telegram",
         title: "Telegram",
         fields: &[
-            SettingField::required("token", FieldType::Secret(200), "token of the bot")
+            SettingField::required("token", SettingFieldType::Secret(200), "token of the bot")
                 .with_format(check_token),
             SettingField::required(
                 "chat",
-                FieldType::Line(100),
+                SettingFieldType::Line(100),
                 "id of the chat, or @name of a channel",
             )
             .with_format(check_chat),
             SettingField::optional(
                 "thread",
-                FieldType::Number(1, 2_147_483_647),
+                SettingFieldType::Number(1, 2_147_483_647),
                 "id of the topic in a group that has topics",
             ),
             SettingField::optional(
                 "silent-up",
-                FieldType::Flag,
+                SettingFieldType::Flag,
                 "on: no sound when a check is up again",
             ),
             SettingField::with_default(
                 "api",
-                FieldType::Url,
+                SettingFieldType::Url,
                 "https://api.telegram.org",
                 "server of the Bot API",
             ),

@@ -5,7 +5,7 @@ use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, tr
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::channels::transport_reply::ChannelResponse;
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelClass, ChannelKind, SettingField, SettingFieldType};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
@@ -13,9 +13,9 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         title: "Trello",
         class: ChannelClass::Machine,
         fields: &[
-            SettingField::required("key", FieldType::Secret(100), "API key"),
-            SettingField::required("token", FieldType::Secret(200), "token"),
-            SettingField::required("list", FieldType::Line(64), "id of the list")
+            SettingField::required("key", SettingFieldType::Secret(100), "API key"),
+            SettingField::required("token", SettingFieldType::Secret(200), "token"),
+            SettingField::required("list", SettingFieldType::Line(64), "id of the list")
                 .with_format(check_list),
         ],
         guide: "At https://trello.com/power-ups/admin: New, API key; the link beside the key gives \

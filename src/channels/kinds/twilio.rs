@@ -3,7 +3,7 @@
 use crate::channels::kinds::SendContext;
 use crate::channels::send_step::{ChannelRequest, percent_encode};
 use crate::channels::transport_reply::{ChannelResponse, Verdict};
-use crate::domain::channel::{ChannelSettings, FieldType, Requirement, SettingField};
+use crate::domain::channel::{ChannelSettings, Requirement, SettingField, SettingFieldType};
 use crate::domain::timestamp::Timestamp;
 
 /// Domain of Twilio's own servers. Other servers with the same API may have other formats.
@@ -12,7 +12,7 @@ pub(super) const DOMAIN: &str = "twilio.com";
 /// Server with the API.
 pub(super) const API_FIELD: SettingField = SettingField::with_default(
     "api",
-    FieldType::Url,
+    SettingFieldType::Url,
     "https://api.twilio.com",
     "another server with the same API",
 );
@@ -20,7 +20,7 @@ pub(super) const API_FIELD: SettingField = SettingField::with_default(
 /// Messaging service, which a channel may have in place of a sender.
 pub(super) const SERVICE_FIELD: SettingField = SettingField::optional(
     "service",
-    FieldType::Line(64),
+    SettingFieldType::Line(64),
     "messaging service, instead of from",
 )
 .with_format_at(DOMAIN, |text| {
@@ -35,7 +35,7 @@ pub(super) const SERVICE_FIELD: SettingField = SettingField::optional(
 pub(super) const fn account_field(requirement: Requirement) -> SettingField {
     SettingField::new(
         "account",
-        FieldType::Line(64),
+        SettingFieldType::Line(64),
         requirement,
         "account SID (AC...)",
     )
@@ -50,7 +50,12 @@ pub(super) const fn account_field(requirement: Requirement) -> SettingField {
 
 /// Secret of the account.
 pub(super) const fn token_field(requirement: Requirement) -> SettingField {
-    SettingField::new("token", FieldType::Secret(200), requirement, "auth token")
+    SettingField::new(
+        "token",
+        SettingFieldType::Secret(200),
+        requirement,
+        "auth token",
+    )
 }
 
 /// True if the text is an identifier of Twilio with this prefix.

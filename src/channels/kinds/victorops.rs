@@ -6,7 +6,7 @@ use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelClass, ChannelKind, SettingField, SettingFieldType};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
@@ -15,7 +15,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         class: ChannelClass::Incident,
         fields: &[SettingField::required(
             "url",
-            FieldType::SecretUrl,
+            SettingFieldType::SecretUrl,
             "URL of the REST endpoint, routing key included",
         )],
         guide: "In Splunk On-Call (formerly VictorOps): Integrations, REST, Enable; copy the URL \

@@ -11,7 +11,7 @@ use crate::channels::template::{TemplateTarget, TemplateTooLong, TemplateValues}
 use crate::channels::transport_reply::Verdict;
 use crate::domain::alert::AlertEvent;
 use crate::domain::channel::{
-    ChannelClass, ChannelKind, ChannelSettings, FieldType, Requirement, SettingField,
+    ChannelClass, ChannelKind, ChannelSettings, Requirement, SettingField, SettingFieldType,
 };
 
 pub(super) static KIND: KindDefinition = KindDefinition {
@@ -22,54 +22,66 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         fields: &[
             SettingField::optional(
                 "down-url",
-                FieldType::Url,
+                SettingFieldType::Url,
                 "requested when a check goes down",
             ),
-            SettingField::optional("up-url", FieldType::Url, "requested when it is up again"),
+            SettingField::optional(
+                "up-url",
+                SettingFieldType::Url,
+                "requested when it is up again",
+            ),
             SettingField::new(
                 "method",
-                FieldType::Choice(METHODS),
+                SettingFieldType::Choice(METHODS),
                 Requirement::Derived {
                     value: |settings| if has_body(settings) { "POST" } else { "GET" },
                     description: "POST with a body, otherwise GET",
                 },
                 "method",
             ),
-            SettingField::optional("body", FieldType::Template(10_000), "body of the request"),
-            SettingField::optional("header.NAME", FieldType::Header, "header of the request"),
+            SettingField::optional(
+                "body",
+                SettingFieldType::Template(10_000),
+                "body of the request",
+            ),
+            SettingField::optional(
+                "header.NAME",
+                SettingFieldType::Header,
+                "header of the request",
+            ),
             SettingField::optional(
                 "down-method",
-                FieldType::Choice(METHODS),
+                SettingFieldType::Choice(METHODS),
                 "method when a check goes down, instead of method",
             ),
             SettingField::optional(
                 "down-body",
-                FieldType::Template(10_000),
+                SettingFieldType::Template(10_000),
                 "body when a check goes down, instead of body",
             ),
             SettingField::optional(
                 "down-header.NAME",
-                FieldType::Header,
+                SettingFieldType::Header,
                 "header when a check goes down",
             ),
             SettingField::optional(
                 "up-method",
-                FieldType::Choice(METHODS),
+                SettingFieldType::Choice(METHODS),
                 "method when it is up again, instead of method",
             ),
             SettingField::optional(
                 "up-body",
-                FieldType::Template(10_000),
+                SettingFieldType::Template(10_000),
                 "body when it is up again, instead of body",
             ),
             SettingField::optional(
                 "up-header.NAME",
-                FieldType::Header,
+                SettingFieldType::Header,
                 "header when it is up again",
             ),
             SettingField::optional(
                 "secret",
-                FieldType::Secret(200),
+                SettingFieldType::Secret(200),
                 "secret that signs requests: whsec_ and base64, or any other text",
             ),
         ],

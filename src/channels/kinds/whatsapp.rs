@@ -5,7 +5,9 @@ use serde_json::json;
 use crate::channels::kinds::{KindDefinition, SendContext, rate, twilio};
 use crate::channels::render::{LengthLimit, LengthUnit, truncate_line};
 use crate::channels::send_step::SendStep;
-use crate::domain::channel::{ChannelKind, FieldType, Requirement, SettingField, field_value};
+use crate::domain::channel::{
+    ChannelKind, Requirement, SettingField, SettingFieldType, field_value,
+};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
@@ -14,26 +16,30 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         fields: &[
             SettingField::required(
                 "to",
-                FieldType::PhoneNumber,
+                SettingFieldType::PhoneNumber,
                 "phone number, with + and country code",
             ),
             twilio::account_field(Requirement::Required),
             twilio::token_field(Requirement::Required),
-            SettingField::optional("from", FieldType::Line(40), "sender number")
+            SettingField::optional("from", SettingFieldType::Line(40), "sender number")
                 .with_format_at(twilio::DOMAIN, field_value::check_phone_number),
             twilio::SERVICE_FIELD,
             SettingField::required(
                 "content-down",
-                FieldType::Line(64),
+                SettingFieldType::Line(64),
                 "template for down (HX...)",
             )
             .with_format_at(twilio::DOMAIN, check_template),
-            SettingField::required("content-up", FieldType::Line(64), "template for up (HX...)")
-                .with_format_at(twilio::DOMAIN, check_template),
+            SettingField::required(
+                "content-up",
+                SettingFieldType::Line(64),
+                "template for up (HX...)",
+            )
+            .with_format_at(twilio::DOMAIN, check_template),
             twilio::API_FIELD,
             SettingField::optional(
                 "most-a-day",
-                FieldType::Number(1, 10_000),
+                SettingFieldType::Number(1, 10_000),
                 "maximum number of messages per day; 50 if left out",
             ),
         ],

@@ -3,7 +3,7 @@
 use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
-use crate::domain::channel::{ChannelKind, FieldType, SettingField};
+use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
 
 const TEXT_LIMIT: LengthLimit = LengthLimit(9_900, LengthUnit::Chars);
 const TOPIC_LIMIT: LengthLimit = LengthLimit(60, LengthUnit::Chars);
@@ -13,27 +13,27 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         name: "zulip",
         title: "Zulip",
         fields: &[
-            SettingField::required("site", FieldType::Url, "server"),
+            SettingField::required("site", SettingFieldType::Url, "server"),
             SettingField::required(
                 "bot-email",
-                FieldType::MailAddresses(1),
+                SettingFieldType::MailAddresses(1),
                 "mail address of the bot",
             ),
-            SettingField::required("key", FieldType::Secret(200), "API key of the bot"),
+            SettingField::required("key", SettingFieldType::Secret(200), "API key of the bot"),
             SettingField::with_default(
                 "type",
-                FieldType::Choice(&["channel", "direct"]),
+                SettingFieldType::Choice(&["channel", "direct"]),
                 "channel",
                 "channel, or direct for people",
             ),
             SettingField::required(
                 "to",
-                FieldType::List(20),
+                SettingFieldType::List(20),
                 "name of the channel, or mail addresses of people",
             ),
             SettingField::optional(
                 "topic",
-                FieldType::Line(60),
+                SettingFieldType::Line(60),
                 "topic in the channel; the name of the check if left out",
             ),
         ],

@@ -67,7 +67,7 @@ fn every_cause_has_a_sentence() {
     let at = "2026-11-20T01:45:00Z";
     for (cause, words) in [
         (
-            FlipCause::Late,
+            FlipCause::MissedPing,
             "🔴 Nightly backup is down\nIt was expected at 03:30 and had until 03:45 to report \
              (Europe/Riga). No success signal has come since yesterday 03:31.",
         ),
@@ -128,7 +128,7 @@ fn a_message_includes_the_context_of_the_change() {
     let alert = of_check(
         backup(),
         CheckEvent::Down {
-            flip: flip(at, Status::Down, FlipCause::Late),
+            flip: flip(at, Status::Down, FlipCause::MissedPing),
             also,
         },
     );
@@ -156,7 +156,7 @@ fn unknown_facts_are_omitted() {
         last_ping: None,
         ..backup()
     };
-    let alert = of_check(check, down("2026-11-20T01:45:00Z", FlipCause::Late));
+    let alert = of_check(check, down("2026-11-20T01:45:00Z", FlipCause::MissedPing));
     assert_eq!(
         alert.lead,
         "It had until 03:45 to report (Europe/Riga). No success signal has come since yesterday \
@@ -174,7 +174,7 @@ fn unknown_facts_are_omitted() {
             n_pings: 0,
             ..backup()
         },
-        down("2026-11-20T01:45:00Z", FlipCause::Late),
+        down("2026-11-20T01:45:00Z", FlipCause::MissedPing),
     );
     assert!(whole(&alert).contains("Last ping: none"));
     let alert = of_check(backup(), down("2026-11-19T06:25:00Z", FlipCause::Fail));
@@ -192,7 +192,10 @@ fn the_end_of_a_downtime_names_its_duration() {
     let from = "2026-11-20T01:45:00Z";
     let until = "2026-11-20T06:57:00Z";
     assert_eq!(
-        head(&of_check(backup(), up(from, until, FlipCause::Late, true))),
+        head(&of_check(
+            backup(),
+            up(from, until, FlipCause::MissedPing, true)
+        )),
         "🟢 Nightly backup is up again\nIt was down for 5 h 12 min, from 03:45 until 08:57 \
          (Europe/Riga). Reason: no success signal came in time."
     );
@@ -292,7 +295,7 @@ fn one_message_lists_several_checks() {
     let at = "2026-11-20T01:45:00Z";
     let briefs = |count: usize| {
         (0..count)
-            .map(|number| summary(&format!("job {number}"), at, FlipCause::Late))
+            .map(|number| summary(&format!("job {number}"), at, FlipCause::MissedPing))
             .collect::<Vec<_>>()
     };
     let digest = alert_now(AlertFacts::Digest {
@@ -458,7 +461,7 @@ fn a_text_message_contains_only_its_alphabet() {
             ..(*check.settings).clone()
         }
         .into();
-        let alert = of_check(check, down("2026-11-20T01:45:00Z", FlipCause::Late));
+        let alert = of_check(check, down("2026-11-20T01:45:00Z", FlipCause::MissedPing));
         let steps = prepare(&example("sms"), &alert, &attempt()).unwrap();
         let [SendStep::Http(request)] = steps.as_slice() else {
             panic!()
@@ -488,7 +491,11 @@ fn a_text_message_contains_only_its_alphabet() {
 #[test]
 fn a_phone_gets_one_line() {
     assert_eq!(
-        of_check(backup(), down("2026-11-20T01:45:00Z", FlipCause::Late)).short,
+        of_check(
+            backup(),
+            down("2026-11-20T01:45:00Z", FlipCause::MissedPing)
+        )
+        .short,
         "DOWN: Nightly backup. Expected 03:30, nothing by 03:45 (Europe/Riga)."
     );
     assert_eq!(
@@ -500,7 +507,7 @@ fn a_phone_gets_one_line() {
         up(
             "2026-11-20T01:45:00Z",
             "2026-11-20T06:57:00Z",
-            FlipCause::Late,
+            FlipCause::MissedPing,
             true,
         ),
     );

@@ -8,7 +8,9 @@ use crate::channels::{
     Alert, SendAttempt, all_kinds, find_kind, prepare, prepare_resend, send_rate,
 };
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelClass, ChannelKind, ChannelSettings, FieldType, SettingField};
+use crate::domain::channel::{
+    ChannelClass, ChannelKind, ChannelSettings, SettingField, SettingFieldType,
+};
 use crate::domain::flip::FlipCause;
 use crate::domain::text::Name;
 
@@ -41,12 +43,14 @@ pub(super) fn maximal_settings(kind: &'static ChannelKind) -> ChannelSettings {
         .iter()
         .fold(minimal_settings(kind), |settings, field| {
             let value = match field.field_type {
-                FieldType::Choice(words) => words.last().unwrap(),
-                FieldType::Url | FieldType::SecretUrl => "https://other.example.org/a",
-                FieldType::Flag => "on",
-                FieldType::Number(..) => "2",
-                FieldType::PhoneNumber => "+12025550123",
-                FieldType::MailAddresses(_) => "a@b.example",
+                SettingFieldType::Choice(words) => words.last().unwrap(),
+                SettingFieldType::Url | SettingFieldType::SecretUrl => {
+                    "https://other.example.org/a"
+                }
+                SettingFieldType::Flag => "on",
+                SettingFieldType::Number(..) => "2",
+                SettingFieldType::PhoneNumber => "+12025550123",
+                SettingFieldType::MailAddresses(_) => "a@b.example",
                 _ => "value",
             };
             settings

@@ -28,14 +28,14 @@ fn long() -> [Alert; 3] {
             summary(
                 &hostile.chars().take(60).collect::<String>(),
                 at,
-                FlipCause::Late
+                FlipCause::MissedPing
             );
             9
         ],
     };
     [
         of_check(named(&hostile), down(at, FlipCause::Fail)),
-        of_check(named(&wide), down(at, FlipCause::Late)),
+        of_check(named(&wide), down(at, FlipCause::MissedPing)),
         alert_now(many),
     ]
 }

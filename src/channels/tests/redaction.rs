@@ -10,7 +10,7 @@ use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::channels::transport_reply::{ChannelResponse, CommandStatus, MailStage, public_part};
 use crate::channels::{TransportReply, all_kinds, judge, prepare};
 use crate::domain::alert::DeliveryRecord;
-use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType};
+use crate::domain::channel::{ChannelKind, ChannelSettings, SettingFieldType};
 
 /// Settings of the example, with secrets that have different encodings in URLs, JSON and HTML, as
 /// far as the kind accepts them.
@@ -21,10 +21,10 @@ fn with_secrets(kind: &'static ChannelKind) -> ChannelSettings {
         .enumerate()
         .fold(minimal_settings(kind), |settings, (number, field)| {
             let secret = match field.field_type {
-                FieldType::Url | FieldType::SecretUrl => format!(
+                SettingFieldType::Url | SettingFieldType::SecretUrl => format!(
                     "https://h.example/in/Path{number}Secret%2Fpart?key=Query{number}Secret"
                 ),
-                FieldType::Header => format!(
+                SettingFieldType::Header => format!(
                     "Basic {}",
                     BASE64_STANDARD.encode(format!("ann:Header{number}&Secret"))
                 ),

@@ -57,7 +57,7 @@ fn alerts(text: &str) -> [Alert; 2] {
     let at = "2026-11-20T01:34:05Z";
     let digest = AlertFacts::Digest {
         down: vec![summary(text, at, FlipCause::Fail); 9],
-        up: vec![summary(text, at, FlipCause::Late)],
+        up: vec![summary(text, at, FlipCause::MissedPing)],
     };
     [
         of_check(named(text), down(at, FlipCause::Fail)),
@@ -334,7 +334,7 @@ fn the_output_returns_after_a_long_description_is_dropped() {
         ..(*check.settings).clone()
     };
     check.settings = settings.into();
-    let alert = of_check(check, down("2026-11-20T01:45:00Z", FlipCause::Late));
+    let alert = of_check(check, down("2026-11-20T01:45:00Z", FlipCause::MissedPing));
     let shown = render_text(
         &alert,
         &attempt(),

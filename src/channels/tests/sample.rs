@@ -195,7 +195,7 @@ pub(super) fn failed() -> Alert {
 /// One alert of every event.
 pub(super) fn every_event() -> Vec<(&'static str, Alert)> {
     let at = "2026-11-20T01:45:00Z";
-    let late = FlipCause::Late;
+    let late = FlipCause::MissedPing;
     let notice = AlertFacts::Notice {
         title: "The channel ops mail cannot deliver".into(),
         text: "It has been failing for 1 hour: the mail server said 421. See overdue channel list."

@@ -3,7 +3,7 @@
 use super::kinds::kind_named;
 use super::setting_fields::sample_value;
 use super::settings::{Pairs, parse};
-use crate::domain::channel::{ChannelSettings, FieldType, SettingField, SettingsAuthor};
+use crate::domain::channel::{ChannelSettings, SettingField, SettingFieldType, SettingsAuthor};
 
 #[test]
 fn secrets_are_never_shown() {
@@ -193,7 +193,11 @@ fn secrets_can_be_read_from_files_of_the_operator() {
     let pinned = filled
         .with_value(
             "tls-pin",
-            sample_value(&SettingField::optional("", FieldType::CertificatePin, "")),
+            sample_value(&SettingField::optional(
+                "",
+                SettingFieldType::CertificatePin,
+                "",
+            )),
         )
         .unwrap();
     assert!(pinned.check_author(SettingsAuthor::Api).is_err());

@@ -3,7 +3,9 @@
 use super::settings::parse;
 use crate::channels::{all_kinds, find_kind};
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelClass, ChannelKind, ChannelSettings, FieldType, SettingField};
+use crate::domain::channel::{
+    ChannelClass, ChannelKind, ChannelSettings, SettingField, SettingFieldType,
+};
 
 #[test]
 fn kinds_are_found_by_their_names() {
@@ -27,25 +29,25 @@ fn all_settings(kind: &'static ChannelKind) -> ChannelSettings {
 
 pub(super) fn sample_value(field: &SettingField) -> &'static str {
     match field.field_type {
-        FieldType::MailAddresses(_) => "a@b.example",
-        FieldType::PhoneNumber => "+37120000000",
-        FieldType::Url | FieldType::SecretUrl => "https://example.org/a/b",
-        FieldType::Choice(words) => words.last().unwrap(),
-        FieldType::Flag => "on",
-        FieldType::Number(..) | FieldType::NumberOrOff(..) => "1",
-        FieldType::Duration(..) => "4h",
-        FieldType::TimeRange => "22:00-07:00",
-        FieldType::Weekdays => "mon-fri",
-        FieldType::TimeZone => "Europe/Riga",
-        FieldType::CertificatePin => {
+        SettingFieldType::MailAddresses(_) => "a@b.example",
+        SettingFieldType::PhoneNumber => "+37120000000",
+        SettingFieldType::Url | SettingFieldType::SecretUrl => "https://example.org/a/b",
+        SettingFieldType::Choice(words) => words.last().unwrap(),
+        SettingFieldType::Flag => "on",
+        SettingFieldType::Number(..) | SettingFieldType::NumberOrOff(..) => "1",
+        SettingFieldType::Duration(..) => "4h",
+        SettingFieldType::TimeRange => "22:00-07:00",
+        SettingFieldType::Weekdays => "mon-fri",
+        SettingFieldType::TimeZone => "Europe/Riga",
+        SettingFieldType::CertificatePin => {
             "sha256:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
         }
-        FieldType::Secret(_) | FieldType::Header => "hidden",
-        FieldType::Line(_)
-        | FieldType::List(_)
-        | FieldType::Text(_)
-        | FieldType::Template(_)
-        | FieldType::Label => "value",
+        SettingFieldType::Secret(_) | SettingFieldType::Header => "hidden",
+        SettingFieldType::Line(_)
+        | SettingFieldType::List(_)
+        | SettingFieldType::Text(_)
+        | SettingFieldType::Template(_)
+        | SettingFieldType::Label => "value",
     }
 }
 

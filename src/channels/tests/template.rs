@@ -22,7 +22,7 @@ fn named(name: &str, tags: &str) -> CheckFacts {
 }
 
 fn late(check: CheckFacts) -> Alert {
-    of_check(check, down("2026-11-20T01:45:00Z", FlipCause::Late))
+    of_check(check, down("2026-11-20T01:45:00Z", FlipCause::MissedPing))
 }
 
 fn fill(alert: &Alert, template: &str, place: TemplateTarget) -> String {
@@ -156,7 +156,7 @@ fn the_last_ping_fills_body_and_exit_status() {
         up(
             "2026-11-20T01:45:00Z",
             "2026-11-20T01:55:00Z",
-            FlipCause::Late,
+            FlipCause::MissedPing,
             true,
         ),
     );

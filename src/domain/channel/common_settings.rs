@@ -1,7 +1,7 @@
 //! Settings that channels of many kinds share: events, times, and grouping of messages.
 
 use super::settings::ChannelSettings;
-use super::{FieldType, SettingField, field_value};
+use super::{SettingField, SettingFieldType, field_value};
 use crate::domain::alert::AlertEvent;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
@@ -10,14 +10,14 @@ use crate::domain::timezone::wall_time::{WallTime, WallTimeResolution};
 /// Settings of every kind.
 pub(super) const ANY_KIND_FIELDS: &[SettingField] = &[SettingField::optional(
     "every",
-    FieldType::Flag,
+    SettingFieldType::Flag,
     "on: alerts about every check of the project, assigned to the channel or not; off if left out",
 )];
 
 /// Settings of every kind but groups.
 pub(super) const NON_GROUP_FIELDS: &[SettingField] = &[SettingField::optional(
     "send",
-    FieldType::Choice(&["down", "up", "down,up"]),
+    SettingFieldType::Choice(&["down", "up", "down,up"]),
     "events to send; both if left out",
 )];
 
@@ -25,38 +25,38 @@ pub(super) const NON_GROUP_FIELDS: &[SettingField] = &[SettingField::optional(
 pub(super) const PEOPLE_FIELDS: &[SettingField] = &[
     SettingField::optional(
         "repeat",
-        FieldType::Duration(300, 30 * 86_400),
+        SettingFieldType::Duration(300, 30 * 86_400),
         "interval of reminders that checks are still down; no reminders if left out",
     ),
     SettingField::optional(
         "repeat-most",
-        FieldType::Number(1, 1_000),
+        SettingFieldType::Number(1, 1_000),
         "maximum number of reminders for one downtime; no limit if left out",
     ),
     SettingField::optional(
         "quiet",
-        FieldType::TimeRange,
+        SettingFieldType::TimeRange,
         "hours in which nothing is sent; at their end one message for each check gives its current \
          status, or one message for all if there are more than group-after",
     ),
     SettingField::optional(
         "quiet-days",
-        FieldType::Weekdays,
+        SettingFieldType::Weekdays,
         "days on which the quiet hours begin; every day if left out",
     ),
     SettingField::optional(
         "tz",
-        FieldType::TimeZone,
+        SettingFieldType::TimeZone,
         "time zone of the quiet hours and of the times in messages; the server's if left out",
     ),
     SettingField::optional(
         "group-after",
-        FieldType::NumberOrOff(1, 1_000),
+        SettingFieldType::NumberOrOff(1, 1_000),
         "number of checks above which one message covers all of them; 5 if left out",
     ),
     SettingField::optional(
         "notices",
-        FieldType::Flag,
+        SettingFieldType::Flag,
         "on: it is notified about problems of the server and of other channels; off if left out",
     ),
 ];
@@ -64,7 +64,7 @@ pub(super) const PEOPLE_FIELDS: &[SettingField] = &[
 /// Settings of kinds that send to a configurable URL.
 pub(super) const URL_FIELDS: &[SettingField] = &[SettingField::optional(
     "tls-pin",
-    FieldType::CertificatePin,
+    SettingFieldType::CertificatePin,
     "certificate that the server must present, instead of one signed by a known authority",
 )];
 

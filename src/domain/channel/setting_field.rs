@@ -11,7 +11,7 @@ pub struct SettingField {
     /// place.
     pub key: &'static str,
     /// Type of the values.
-    pub field_type: FieldType,
+    pub field_type: SettingFieldType,
     /// Requirement to give a value.
     pub requirement: Requirement,
     /// Purpose of the setting: half a sentence for people.
@@ -25,7 +25,7 @@ pub struct SettingField {
 }
 
 /// Type of the values of a field.
-pub enum FieldType {
+pub enum SettingFieldType {
     /// Mail addresses separated by commas, at most this many, each without a name or brackets.
     MailAddresses(usize),
     /// International phone number.
@@ -91,7 +91,7 @@ pub enum Requirement {
 impl SettingField {
     pub(crate) const fn new(
         key: &'static str,
-        form: FieldType,
+        form: SettingFieldType,
         need: Requirement,
         help: &'static str,
     ) -> Self {
@@ -127,19 +127,27 @@ impl SettingField {
     }
 
     /// Field that must be given.
-    pub(crate) const fn required(key: &'static str, form: FieldType, help: &'static str) -> Self {
+    pub(crate) const fn required(
+        key: &'static str,
+        form: SettingFieldType,
+        help: &'static str,
+    ) -> Self {
         Self::new(key, form, Requirement::Required, help)
     }
 
     /// Field that may be left out.
-    pub(crate) const fn optional(key: &'static str, form: FieldType, help: &'static str) -> Self {
+    pub(crate) const fn optional(
+        key: &'static str,
+        form: SettingFieldType,
+        help: &'static str,
+    ) -> Self {
         Self::new(key, form, Requirement::Optional, help)
     }
 
     /// Field with a default value.
     pub(crate) const fn with_default(
         key: &'static str,
-        form: FieldType,
+        form: SettingFieldType,
         value: &'static str,
         help: &'static str,
     ) -> Self {
@@ -150,43 +158,46 @@ impl SettingField {
     pub fn is_secret(&self) -> bool {
         matches!(
             self.field_type,
-            FieldType::Header | FieldType::Secret(_) | FieldType::SecretUrl
+            SettingFieldType::Header | SettingFieldType::Secret(_) | SettingFieldType::SecretUrl
         )
     }
 
     /// True if only the operator of the server may set it.
     pub fn is_operator_only(&self) -> bool {
-        matches!(self.field_type, FieldType::CertificatePin)
+        matches!(self.field_type, SettingFieldType::CertificatePin)
     }
 
     /// True if the values name the server that requests go to.
     pub fn is_url(&self) -> bool {
-        matches!(self.field_type, FieldType::Url | FieldType::SecretUrl)
+        matches!(
+            self.field_type,
+            SettingFieldType::Url | SettingFieldType::SecretUrl
+        )
     }
 
     /// Placeholder for a value in a help text, as in `to=ADDRESS`.
     pub fn placeholder(&self) -> Cow<'static, str> {
         match self.field_type {
-            FieldType::MailAddresses(1) => "ADDRESS".into(),
-            FieldType::MailAddresses(_) => "ADDRESS,...".into(),
-            FieldType::PhoneNumber => "NUMBER".into(),
-            FieldType::Url | FieldType::SecretUrl => "URL".into(),
-            FieldType::Choice(words) => words.join("|").into(),
-            FieldType::Flag => "on|off".into(),
-            FieldType::Number(least, most) => format!("{least}...{most}").into(),
-            FieldType::NumberOrOff(least, most) => format!("{least}...{most}|off").into(),
-            FieldType::Duration(..) => "TIME".into(),
-            FieldType::TimeRange => "HH:MM-HH:MM".into(),
-            FieldType::Weekdays => "DAYS".into(),
-            FieldType::TimeZone => "ZONE".into(),
-            FieldType::CertificatePin => "sha256:HEX".into(),
-            FieldType::List(_) => "TEXT,...".into(),
-            FieldType::Line(_)
-            | FieldType::Text(_)
-            | FieldType::Template(_)
-            | FieldType::Header
-            | FieldType::Label => "TEXT".into(),
-            FieldType::Secret(_) => "SECRET".into(),
+            SettingFieldType::MailAddresses(1) => "ADDRESS".into(),
+            SettingFieldType::MailAddresses(_) => "ADDRESS,...".into(),
+            SettingFieldType::PhoneNumber => "NUMBER".into(),
+            SettingFieldType::Url | SettingFieldType::SecretUrl => "URL".into(),
+            SettingFieldType::Choice(words) => words.join("|").into(),
+            SettingFieldType::Flag => "on|off".into(),
+            SettingFieldType::Number(least, most) => format!("{least}...{most}").into(),
+            SettingFieldType::NumberOrOff(least, most) => format!("{least}...{most}|off").into(),
+            SettingFieldType::Duration(..) => "TIME".into(),
+            SettingFieldType::TimeRange => "HH:MM-HH:MM".into(),
+            SettingFieldType::Weekdays => "DAYS".into(),
+            SettingFieldType::TimeZone => "ZONE".into(),
+            SettingFieldType::CertificatePin => "sha256:HEX".into(),
+            SettingFieldType::List(_) => "TEXT,...".into(),
+            SettingFieldType::Line(_)
+            | SettingFieldType::Text(_)
+            | SettingFieldType::Template(_)
+            | SettingFieldType::Header
+            | SettingFieldType::Label => "TEXT".into(),
+            SettingFieldType::Secret(_) => "SECRET".into(),
         }
     }
 
@@ -211,7 +222,7 @@ impl SettingField {
 
     /// Canonical spelling of a key that belongs to the field.
     pub(super) fn canonical_key(&self, key: &str) -> Box<str> {
-        if matches!(self.field_type, FieldType::Header) {
+        if matches!(self.field_type, SettingFieldType::Header) {
             key.to_ascii_lowercase().into()
         } else {
             key.into()
@@ -238,7 +249,10 @@ impl SettingField {
 
     /// True if an empty value counts as left out.
     pub(super) fn ignores_empty(&self) -> bool {
-        matches!(self.field_type, FieldType::Text(_) | FieldType::Template(_))
+        matches!(
+            self.field_type,
+            SettingFieldType::Text(_) | SettingFieldType::Template(_)
+        )
     }
 
     /// Rejects a value that the field does not accept. The error says what is wrong and what to do,
@@ -250,42 +264,44 @@ impl SettingField {
                 .unwrap_or_default()
         };
         match self.field_type {
-            FieldType::MailAddresses(most) => field_value::check_mail_addresses(value, most),
-            FieldType::PhoneNumber => field_value::check_phone_number(value).map_err(String::from),
-            FieldType::Url | FieldType::SecretUrl => field_value::check_url(value),
-            FieldType::Choice(words) => field_value::check_choice(value, words),
-            FieldType::Flag => field_value::check_choice(value, &["on", "off"]),
-            FieldType::Number(least, most) => {
+            SettingFieldType::MailAddresses(most) => field_value::check_mail_addresses(value, most),
+            SettingFieldType::PhoneNumber => {
+                field_value::check_phone_number(value).map_err(String::from)
+            }
+            SettingFieldType::Url | SettingFieldType::SecretUrl => field_value::check_url(value),
+            SettingFieldType::Choice(words) => field_value::check_choice(value, words),
+            SettingFieldType::Flag => field_value::check_choice(value, &["on", "off"]),
+            SettingFieldType::Number(least, most) => {
                 field_value::parse_number(value, least, most).map(drop)
             }
-            FieldType::NumberOrOff(least, most) if value != "off" => {
+            SettingFieldType::NumberOrOff(least, most) if value != "off" => {
                 field_value::parse_number(value, least, most)
                     .map(drop)
                     .map_err(|problem| format!("{problem}, or off"))
             }
-            FieldType::NumberOrOff(..) => Ok(()),
-            FieldType::Duration(least, most) => {
+            SettingFieldType::NumberOrOff(..) => Ok(()),
+            SettingFieldType::Duration(least, most) => {
                 field_value::parse_duration(value, least, most).map(drop)
             }
-            FieldType::TimeRange => field_value::parse_time_range(value)
+            SettingFieldType::TimeRange => field_value::parse_time_range(value)
                 .map(drop)
                 .map_err(String::from),
-            FieldType::Weekdays => field_value::parse_weekdays(value)
+            SettingFieldType::Weekdays => field_value::parse_weekdays(value)
                 .map(drop)
                 .map_err(String::from),
-            FieldType::TimeZone => field_value::check_time_zone(value),
-            FieldType::CertificatePin => field_value::parse_certificate_pin(value)
+            SettingFieldType::TimeZone => field_value::check_time_zone(value),
+            SettingFieldType::CertificatePin => field_value::parse_certificate_pin(value)
                 .map(drop)
                 .map_err(String::from),
-            FieldType::Line(longest) | FieldType::Secret(longest) => {
+            SettingFieldType::Line(longest) | SettingFieldType::Secret(longest) => {
                 field_value::check_line(value, longest)
             }
-            FieldType::List(most) => field_value::check_list(value, most),
-            FieldType::Text(longest) | FieldType::Template(longest) => {
+            SettingFieldType::List(most) => field_value::check_list(value, most),
+            SettingFieldType::Text(longest) | SettingFieldType::Template(longest) => {
                 field_value::check_text(value, longest)
             }
-            FieldType::Header => field_value::check_header(named(), value),
-            FieldType::Label => field_value::check_label(named(), value),
+            SettingFieldType::Header => field_value::check_header(named(), value),
+            SettingFieldType::Label => field_value::check_label(named(), value),
         }
         // A user chose the text in place of `NAME`, so such a key is quoted.
         .map_err(|problem| {
@@ -304,26 +320,26 @@ mod tests {
 
     #[test]
     fn every_field_type_describes_its_valid_values() {
-        let refused = |form: FieldType, value: &str| {
+        let refused = |form: SettingFieldType, value: &str| {
             SettingField::optional("key", form, "")
                 .check_value("key", value)
                 .unwrap_err()
         };
         for (form, good, bad, message) in [
             (
-                FieldType::Number(-3, 2),
+                SettingFieldType::Number(-3, 2),
                 &["-3", "0", "2"][..],
                 &["", "3", "+1", "01", "1.5", "9999999999999999999"][..],
                 "key is not a whole number in range; give a number from -3 to 2",
             ),
             (
-                FieldType::NumberOrOff(1, 9),
+                SettingFieldType::NumberOrOff(1, 9),
                 &["off", "9"],
                 &["", "0", "on"],
                 "give a number from 1 to 9, or off",
             ),
             (
-                FieldType::Duration(300, 86_400),
+                SettingFieldType::Duration(300, 86_400),
                 &["300s", "5m", "1h", "1d"],
                 &[
                     "",
@@ -338,7 +354,7 @@ mod tests {
                 "key is not a duration from 5m to 1d; give one like 90s, 30m, 4h or 2d",
             ),
             (
-                FieldType::TimeRange,
+                SettingFieldType::TimeRange,
                 &["00:00-23:59", "22:00-07:00"],
                 &[
                     "",
@@ -351,19 +367,19 @@ mod tests {
                 "key is not a time range like 22:00-07:00",
             ),
             (
-                FieldType::Weekdays,
+                SettingFieldType::Weekdays,
                 &["mon", "mon-fri", "sat,sun", "fri-mon,wed"],
                 &["", "Mon", "mon-", "monday", "mon,,tue"],
                 "key is not a list of weekdays like mon-fri",
             ),
             (
-                FieldType::TimeZone,
+                SettingFieldType::TimeZone,
                 &["Europe/Riga", "UTC"],
                 &["", "Riga", "europe/riga"],
                 "key is not a time zone",
             ),
             (
-                FieldType::CertificatePin,
+                SettingFieldType::CertificatePin,
                 &["sha256:000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F"],
                 &[
                     "",
@@ -373,14 +389,19 @@ mod tests {
                 "key is not the SHA-256 of a certificate",
             ),
             (
-                FieldType::Flag,
+                SettingFieldType::Flag,
                 &["on", "off"],
                 &["", "yes", "ON"],
                 "key is not one of on, off",
             ),
-            (FieldType::List(2), &["a", "a, b"], &["a,", ",", ""], "key "),
             (
-                FieldType::Line(3),
+                SettingFieldType::List(2),
+                &["a", "a, b"],
+                &["a,", ",", ""],
+                "key ",
+            ),
+            (
+                SettingFieldType::Line(3),
                 &["a b"],
                 &["", " ", "a\nb", "abcd", "\0"],
                 "key ",
@@ -399,11 +420,11 @@ mod tests {
             }
         }
         assert_eq!(
-            refused(FieldType::List(2), "a,b,c"),
+            refused(SettingFieldType::List(2), "a,b,c"),
             "key has 3 items; give at most 2"
         );
         assert!(
-            SettingField::optional("label.NAME", FieldType::Label, "")
+            SettingField::optional("label.NAME", SettingFieldType::Label, "")
                 .check_value("label.0a", "x")
                 .unwrap_err()
                 .contains("does not name a label")

@@ -10,7 +10,9 @@ use std::fmt;
 pub use error::SettingsError;
 
 use super::field_value;
-use super::{ChannelClass, ChannelKind, CommonSettings, FieldType, Requirement, SettingField};
+use super::{
+    ChannelClass, ChannelKind, CommonSettings, Requirement, SettingField, SettingFieldType,
+};
 use crate::domain::alert::AlertEvent;
 
 /// Mask shown in place of a secret. If a client sends it back, the stored secret is kept.
@@ -181,7 +183,7 @@ impl ChannelSettings {
             field.check_value(key, &value)?;
         }
         let spelling = field.canonical_key(key);
-        let case = if matches!(field.field_type, FieldType::Header) {
+        let case = if matches!(field.field_type, SettingFieldType::Header) {
             ", since case is ignored"
         } else {
             ""
@@ -453,7 +455,7 @@ impl ChannelSettings {
             let is_open = may_write && !field.is_secret()
                 || matches!(
                     field.field_type,
-                    FieldType::MailAddresses(_) | FieldType::PhoneNumber
+                    SettingFieldType::MailAddresses(_) | SettingFieldType::PhoneNumber
                 );
             match field.is_url() {
                 true => field_value::url_origin(value).map(Cow::Owned),
@@ -573,7 +575,7 @@ impl fmt::Debug for SettingsUpdate {
 /// Returns the text shown in place of a value; `None` if the value itself is shown.
 fn mask_value(field: &SettingField, value: &str) -> Option<Cow<'static, str>> {
     match field.field_type {
-        FieldType::SecretUrl => Some(
+        SettingFieldType::SecretUrl => Some(
             field_value::url_origin(value)
                 .map_or(MASK.into(), |origin| format!("{origin}/{MASK}").into()),
         ),

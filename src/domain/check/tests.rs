@@ -429,7 +429,7 @@ fn flips_record_their_cause() {
         exit,
         PingMeaning::Fail(FlipCause::ExitStatus(NonZeroU8::new(3).unwrap()))
     );
-    use FlipCause::{Fail, Late, Overrun, PausedOrResumed, Success};
+    use FlipCause::{Fail, MissedPing, Overrun, PausedOrResumed, Success};
     let PingMeaning::Fail(exit) = exit else {
         unreachable!()
     };
@@ -437,7 +437,7 @@ fn flips_record_their_cause() {
         causes(&subject),
         [
             Success,
-            Late,
+            MissedPing,
             Success,
             Overrun,
             Success,

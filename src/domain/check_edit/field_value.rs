@@ -13,7 +13,7 @@ use crate::domain::timezone::{Timezone, UnknownTimezone};
 
 /// Value of a field, as text, JSON and files carry it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum FieldValue<'a> {
+pub enum CheckFieldValue<'a> {
     /// Text.
     Text(Cow<'a, str>),
     /// Whole number.
@@ -22,13 +22,13 @@ pub enum FieldValue<'a> {
     Flag(bool),
 }
 
-impl<'a> From<&'a str> for FieldValue<'a> {
+impl<'a> From<&'a str> for CheckFieldValue<'a> {
     fn from(text: &'a str) -> Self {
         Self::Text(text.into())
     }
 }
 
-impl From<String> for FieldValue<'_> {
+impl From<String> for CheckFieldValue<'_> {
     fn from(text: String) -> Self {
         Self::Text(text.into())
     }
@@ -124,7 +124,7 @@ impl CheckFieldType {
 /// Value that an edit holds.
 pub(super) trait EditValue: Sized {
     /// Parses a value from outside.
-    fn parse(value: &FieldValue<'_>) -> Result<Self, InvalidValue>;
+    fn parse(value: &CheckFieldValue<'_>) -> Result<Self, InvalidValue>;
 
     /// Reads a stored text, which may be over the present limit. `None` if the type has no limit.
     fn from_stored(_: &str) -> Option<Self> {
@@ -132,20 +132,20 @@ pub(super) trait EditValue: Sized {
     }
 
     /// Returns the value that [`parse`](Self::parse) reads.
-    fn value(&self) -> FieldValue<'_>;
+    fn value(&self) -> CheckFieldValue<'_>;
 }
 
-fn text_of<'a>(value: &'a FieldValue<'_>) -> Result<&'a str, InvalidValue> {
+fn text_of<'a>(value: &'a CheckFieldValue<'_>) -> Result<&'a str, InvalidValue> {
     match value {
-        FieldValue::Text(text) => Ok(text),
-        FieldValue::Number(_) | FieldValue::Flag(_) => Err(InvalidValue::Unexpected),
+        CheckFieldValue::Text(text) => Ok(text),
+        CheckFieldValue::Number(_) | CheckFieldValue::Flag(_) => Err(InvalidValue::Unexpected),
     }
 }
 
 macro_rules! text_values {
     ($($name:ident),*) => {$(
         impl EditValue for $name {
-            fn parse(value: &FieldValue<'_>) -> Result<Self, InvalidValue> {
+            fn parse(value: &CheckFieldValue<'_>) -> Result<Self, InvalidValue> {
                 Ok(Self::parse(text_of(value)?)?)
             }
 
@@ -153,7 +153,7 @@ macro_rules! text_values {
                 Some(Self::from_stored(text))
             }
 
-            fn value(&self) -> FieldValue<'_> {
+            fn value(&self) -> CheckFieldValue<'_> {
                 self.as_str().into()
             }
         }
@@ -163,70 +163,70 @@ macro_rules! text_values {
 text_values!(Name, Slug, Tags, Description, Keywords);
 
 impl EditValue for Seconds {
-    fn parse(value: &FieldValue<'_>) -> Result<Self, InvalidValue> {
+    fn parse(value: &CheckFieldValue<'_>) -> Result<Self, InvalidValue> {
         match value {
-            FieldValue::Number(number) => Self::parse(*number).map_err(InvalidValue::Seconds),
-            FieldValue::Text(_) | FieldValue::Flag(_) => Err(InvalidValue::Unexpected),
+            CheckFieldValue::Number(number) => Self::parse(*number).map_err(InvalidValue::Seconds),
+            CheckFieldValue::Text(_) | CheckFieldValue::Flag(_) => Err(InvalidValue::Unexpected),
         }
     }
 
-    fn value(&self) -> FieldValue<'_> {
-        FieldValue::Number(self.get())
+    fn value(&self) -> CheckFieldValue<'_> {
+        CheckFieldValue::Number(self.get())
     }
 }
 
 impl EditValue for Arc<Schedule> {
-    fn parse(value: &FieldValue<'_>) -> Result<Self, InvalidValue> {
+    fn parse(value: &CheckFieldValue<'_>) -> Result<Self, InvalidValue> {
         Schedule::parse(text_of(value)?)
             .map(Self::new)
             .map_err(InvalidValue::Schedule)
     }
 
-    fn value(&self) -> FieldValue<'_> {
+    fn value(&self) -> CheckFieldValue<'_> {
         self.text().into()
     }
 }
 
 impl EditValue for Timezone {
-    fn parse(value: &FieldValue<'_>) -> Result<Self, InvalidValue> {
+    fn parse(value: &CheckFieldValue<'_>) -> Result<Self, InvalidValue> {
         Self::parse(text_of(value)?).map_err(InvalidValue::Timezone)
     }
 
-    fn value(&self) -> FieldValue<'_> {
+    fn value(&self) -> CheckFieldValue<'_> {
         self.name().into()
     }
 }
 
 impl EditValue for bool {
-    fn parse(value: &FieldValue<'_>) -> Result<Self, InvalidValue> {
+    fn parse(value: &CheckFieldValue<'_>) -> Result<Self, InvalidValue> {
         match value {
-            FieldValue::Flag(flag) => Ok(*flag),
-            FieldValue::Text(_) | FieldValue::Number(_) => Err(InvalidValue::Unexpected),
+            CheckFieldValue::Flag(flag) => Ok(*flag),
+            CheckFieldValue::Text(_) | CheckFieldValue::Number(_) => Err(InvalidValue::Unexpected),
         }
     }
 
-    fn value(&self) -> FieldValue<'_> {
-        FieldValue::Flag(*self)
+    fn value(&self) -> CheckFieldValue<'_> {
+        CheckFieldValue::Flag(*self)
     }
 }
 
 impl EditValue for ChannelSelection {
-    fn parse(value: &FieldValue<'_>) -> Result<Self, InvalidValue> {
+    fn parse(value: &CheckFieldValue<'_>) -> Result<Self, InvalidValue> {
         text_of(value).map(Self::parse)
     }
 
-    fn value(&self) -> FieldValue<'_> {
-        FieldValue::Text(self.to_text().into())
+    fn value(&self) -> CheckFieldValue<'_> {
+        CheckFieldValue::Text(self.to_text().into())
     }
 }
 
 /// Returns the value of the field `methods`; `true` if only POST counts.
-pub(super) fn methods_value(post_only: bool) -> FieldValue<'static> {
+pub(super) fn methods_value(post_only: bool) -> CheckFieldValue<'static> {
     if post_only { "POST" } else { "" }.into()
 }
 
 /// Parses a value of the field `methods`.
-pub(super) fn parse_methods(value: &FieldValue<'_>) -> Result<bool, InvalidValue> {
+pub(super) fn parse_methods(value: &CheckFieldValue<'_>) -> Result<bool, InvalidValue> {
     match text_of(value)? {
         "" => Ok(false),
         "POST" => Ok(true),

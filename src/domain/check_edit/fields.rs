@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::field_value::{
-    CheckFieldType, EditValue, FieldValue, InvalidValue, methods_value, parse_methods,
+    CheckFieldType, CheckFieldValue, EditValue, InvalidValue, methods_value, parse_methods,
 };
 use crate::domain::check::CheckSettings;
 use crate::domain::check_edit::ChannelSelection;
@@ -66,10 +66,10 @@ pub struct CheckField {
     pub label: &'static str,
     /// True if early releases accepted texts of any length.
     pub was_unlimited: bool,
-    value: fn(&CheckSettings) -> Option<FieldValue<'_>>,
+    value: fn(&CheckSettings) -> Option<CheckFieldValue<'_>>,
     is_used: fn(&CheckSettings) -> bool,
-    edited: fn(&CheckEdit) -> Option<FieldValue<'_>>,
-    parse: fn(&mut CheckEdit, &FieldValue<'_>) -> Result<(), InvalidValue>,
+    edited: fn(&CheckEdit) -> Option<CheckFieldValue<'_>>,
+    parse: fn(&mut CheckEdit, &CheckFieldValue<'_>) -> Result<(), InvalidValue>,
     keep: fn(&mut CheckEdit, &str),
     apply: fn(&mut CheckEdit, &mut CheckSettings),
 }
@@ -336,7 +336,7 @@ pub static NAME_FIELDS: [&CheckField; 4] = [&NAME, &SLUG, &TAGS, &DESC];
 pub static TIME_FIELDS: [&CheckField; 3] = [&TIMEOUT, &SCHEDULE, &TZ];
 
 /// Rules for pings. A text among them has an input in the form.
-pub static RULE_FIELDS: [&CheckField; 2] = [&MANUAL_RESUME, &METHODS];
+pub static PING_RULE_FIELDS: [&CheckField; 2] = [&MANUAL_RESUME, &METHODS];
 
 /// Keywords, and where they are searched.
 pub static KEYWORD_FIELDS: [&CheckField; 7] = [
@@ -396,24 +396,24 @@ pub static CONFIG_FILTER_FIELDS: [&CheckField; 7] = [
 ];
 
 /// Rules and keywords.
-pub fn rule_fields() -> impl Iterator<Item = &'static CheckField> {
-    RULE_FIELDS.into_iter().chain(KEYWORD_FIELDS)
+pub fn rule_and_keyword_fields() -> impl Iterator<Item = &'static CheckField> {
+    PING_RULE_FIELDS.into_iter().chain(KEYWORD_FIELDS)
 }
 
 impl CheckField {
     /// Value in settings. `None` for a field that is not set, and for channels.
-    pub fn value<'a>(&self, settings: &'a CheckSettings) -> Option<FieldValue<'a>> {
+    pub fn value<'a>(&self, settings: &'a CheckSettings) -> Option<CheckFieldValue<'a>> {
         (self.value)(settings)
     }
 
     /// Value in settings, if it has a meaning there: a period without a schedule, a time zone with
     /// one.
-    pub fn used_value<'a>(&self, settings: &'a CheckSettings) -> Option<FieldValue<'a>> {
+    pub fn used_value<'a>(&self, settings: &'a CheckSettings) -> Option<CheckFieldValue<'a>> {
         self.value(settings).filter(|_| (self.is_used)(settings))
     }
 
     /// Value in an edit.
-    pub fn edited_value<'a>(&self, edit: &'a CheckEdit) -> Option<FieldValue<'a>> {
+    pub fn edited_value<'a>(&self, edit: &'a CheckEdit) -> Option<CheckFieldValue<'a>> {
         (self.edited)(edit)
     }
 
@@ -425,11 +425,11 @@ impl CheckField {
     pub fn set(
         &self,
         edit: &mut CheckEdit,
-        value: &FieldValue<'_>,
+        value: &CheckFieldValue<'_>,
         stored: Option<&CheckSettings>,
     ) -> Result<(), InvalidValue> {
         match ((self.parse)(edit, value), value) {
-            (Err(InvalidValue::Text(error)), FieldValue::Text(text))
+            (Err(InvalidValue::Text(error)), CheckFieldValue::Text(text))
                 if stored.map_or(error == TextError::TooLong, |stored| {
                     self.value(stored).as_ref() == Some(value)
                 }) =>
@@ -474,7 +474,12 @@ mod tests {
     fn a_field_appears_everywhere() {
         let all = names(&[&CHECK_FIELDS]);
         let older: &[_] = &[&SUBJECT, &SUBJECT_FAIL];
-        let sections: [&[_]; 4] = [&NAME_FIELDS, &TIME_FIELDS, &RULE_FIELDS, &KEYWORD_FIELDS];
+        let sections: [&[_]; 4] = [
+            &NAME_FIELDS,
+            &TIME_FIELDS,
+            &PING_RULE_FIELDS,
+            &KEYWORD_FIELDS,
+        ];
         assert_eq!(
             names(&[&sections.concat(), &[&GRACE, &CHANNELS], older]),
             all

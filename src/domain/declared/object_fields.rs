@@ -1,9 +1,9 @@
 //! Objects as configuration files show them: the fields that differ from their defaults, in the
 //! order in which people read them.
 
-use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType, Requirement};
+use crate::domain::channel::{ChannelKind, ChannelSettings, Requirement, SettingFieldType};
 use crate::domain::check::CheckSettings;
-use crate::domain::check_edit::field_value::{CheckFieldType, FieldValue};
+use crate::domain::check_edit::field_value::{CheckFieldType, CheckFieldValue};
 use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes};
 use crate::domain::text::{FailureThreshold, Tags};
@@ -154,11 +154,11 @@ fn check_field_value(field: &CheckField, settings: &CheckSettings) -> Option<Obj
         return None;
     }
     Some(match (value, field.field_type) {
-        (FieldValue::Flag(flag), _) => ObjectValue::Flag(flag),
-        (FieldValue::Number(seconds), _) => ObjectValue::Text(format_seconds(seconds)),
-        (FieldValue::Text(text), CheckFieldType::Tags) => list_or_text(&text, " "),
-        (FieldValue::Text(text), CheckFieldType::Keywords) => list_or_text(&text, ","),
-        (FieldValue::Text(text), _) => ObjectValue::Text(text.into()),
+        (CheckFieldValue::Flag(flag), _) => ObjectValue::Flag(flag),
+        (CheckFieldValue::Number(seconds), _) => ObjectValue::Text(format_seconds(seconds)),
+        (CheckFieldValue::Text(text), CheckFieldType::Tags) => list_or_text(&text, " "),
+        (CheckFieldValue::Text(text), CheckFieldType::Keywords) => list_or_text(&text, ","),
+        (CheckFieldValue::Text(text), _) => ObjectValue::Text(text.into()),
     })
 }
 
@@ -230,7 +230,7 @@ fn is_default_value(kind: &ChannelKind, key: &str, value: &str) -> bool {
     let preset = kind.fields.iter().find(|field| field.key == key);
     preset.is_some_and(|field| {
         matches!(field.requirement, Requirement::Default(default) if default == value)
-            && !matches!(field.field_type, FieldType::Header)
+            && !matches!(field.field_type, SettingFieldType::Header)
     })
 }
 

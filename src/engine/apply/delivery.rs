@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::command::{CommandError, CommandOutcome, DeliveryReport, SendResult};
+use super::super::command::{CommandError, CommandOutcome, DeliveryReport, SendOutcome};
 use super::super::state::Change;
 use super::outbox::{CHANNEL_DISABLED, CHECK_GONE};
 use super::{ApplyResult, WorkingState};
@@ -170,7 +170,7 @@ impl WorkingState {
                 .filter_map(|number| self.state.outbox.get(*number))
                 .cloned()
                 .collect();
-            if let SendResult::Retry {
+            if let SendOutcome::Retry {
                 reason,
                 may_have_arrived,
             } = &result
@@ -211,7 +211,7 @@ impl WorkingState {
             let outcome = result.delivery_result();
             let reason = result.reason();
             for row in &rows {
-                let mut delivery = finished_delivery(row, outcome, reason, now);
+                let mut delivery = new_delivery_record(row, outcome, reason, now);
                 (delivery.status, delivery.merged_into) =
                     (status, merged_into.filter(|first| *first != row.number));
                 self.effects.deliveries.push(delivery);
@@ -225,12 +225,12 @@ impl WorkingState {
                 }
             }
             match result {
-                SendResult::Delivered | SendResult::PartlyDelivered(_) if is_current => {
+                SendOutcome::Delivered | SendOutcome::PartlyDelivered(_) if is_current => {
                     self.update_health(channel, |health| {
                         (health.failing, health.proof) = (None, DeliveryProof::Delivered);
                     });
                 }
-                SendResult::ChannelRejected(reason) => self.disable(channel, &reason, now),
+                SendOutcome::ChannelRejected(reason) => self.disable(channel, &reason, now),
                 _ => {}
             }
         }
@@ -454,7 +454,7 @@ impl WorkingState {
     }
 }
 
-pub(super) fn finished_delivery(
+pub(super) fn new_delivery_record(
     row: &OutboxRow,
     outcome: DeliveryResult,
     reason: &str,

@@ -48,8 +48,8 @@ impl WorkingState {
                 pings,
                 flips,
             } => self.import_logs(import, pings, flips, now),
-            ImportStep::Objects { import, objects } => self.import_objects(import, objects, now),
-            ImportStep::Preview { import, ending } => self.preview_import(import, &ending, now),
+            ImportStep::Items { import, objects } => self.import_objects(import, objects, now),
+            ImportStep::DryRun { import, ending } => self.preview_import(import, &ending, now),
             ImportStep::Finish { import, ending } => self.finish_import(import, &ending, now),
             ImportStep::Abandon { import } => self
                 .find_import(import)
@@ -340,11 +340,9 @@ impl ImportStep {
                     .sum();
                 bodies + size_of_val(&**pings) + size_of_val(&**flips)
             }
-            Self::Objects { objects, .. } => {
-                objects.iter().map(ImportItem::approximate_bytes).sum()
-            }
+            Self::Items { objects, .. } => objects.iter().map(ImportItem::approximate_bytes).sum(),
             Self::Begin { .. }
-            | Self::Preview { .. }
+            | Self::DryRun { .. }
             | Self::Finish { .. }
             | Self::Abandon { .. }
             | Self::EndTrial(_) => 0,

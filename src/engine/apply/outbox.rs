@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::state::Change;
 use super::WorkingState;
-use super::delivery::finished_delivery;
+use super::delivery::new_delivery_record;
 use crate::domain::alert::{AlertEvent, DeliveryResult, OutboxRow};
 use crate::domain::check::Check;
 use crate::domain::ids::{ChannelId, DeliveryNumber};
@@ -159,6 +159,6 @@ impl WorkingState {
         self.effects.alert_rows += 1;
         self.effects
             .deliveries
-            .push(finished_delivery(row, outcome, reason, now));
+            .push(new_delivery_record(row, outcome, reason, now));
     }
 }

@@ -19,7 +19,7 @@ pub struct DeliveryReport {
     /// Row that represents the message in the log.
     pub merged_into: Option<DeliveryNumber>,
     /// Result of sending.
-    pub result: SendResult,
+    pub result: SendOutcome,
     /// Status of the response, or 0.
     pub status: u16,
     /// Results of this attempt for each recipient it was mailed to. Empty: the rows store none.
@@ -29,7 +29,7 @@ pub struct DeliveryReport {
 
 impl DeliveryReport {
     /// Report of a test, which has no row in the outbox.
-    pub fn of_test(channel: ChannelId, result: SendResult, status: u16) -> Self {
+    pub fn of_test(channel: ChannelId, result: SendOutcome, status: u16) -> Self {
         Self {
             channel,
             sent_to: None,
@@ -44,7 +44,7 @@ impl DeliveryReport {
     /// Results for the recipients of a message without a row in the outbox. The report says nothing
     /// else about the channel.
     pub fn of_recipients(sent_to: &Arc<Channel>, recipients: Arc<[Recipient]>) -> Self {
-        let nothing_else = SendResult::Retry {
+        let nothing_else = SendOutcome::Retry {
             reason: "".into(),
             may_have_arrived: false,
         };
@@ -58,7 +58,7 @@ impl DeliveryReport {
 
 /// Result of sending a message. Reasons are sentences without secrets.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum SendResult {
+pub enum SendOutcome {
     /// The channel accepted it.
     Delivered,
     /// The channel accepted it, but not for all recipients.
@@ -80,7 +80,7 @@ pub enum SendResult {
     },
 }
 
-impl SendResult {
+impl SendOutcome {
     /// Result for the log. An attempt that is repeated has failed.
     pub fn delivery_result(&self) -> DeliveryResult {
         match self {

@@ -36,14 +36,14 @@ pub enum ImportStep {
         flips: Vec<NumberedFlip>,
     },
     /// Adds objects, each once.
-    Objects {
+    Items {
         /// Import that they belong to.
         import: ImportId,
         /// Projects and the objects that belong to them.
         objects: Vec<ImportItem>,
     },
     /// Dry run of `Finish`, with the same outcome. The import stays open.
-    Preview {
+    DryRun {
         /// Import to preview.
         import: ImportId,
         /// Options as for `Finish`.

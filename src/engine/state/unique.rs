@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 
 use crate::domain::check::{Check, CheckSettings};
-use crate::domain::check_edit::field_value::FieldValue;
+use crate::domain::check_edit::field_value::CheckFieldValue;
 use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::ids::CheckId;
 
@@ -87,7 +87,7 @@ fn hash_of(hasher: &RandomState, fields: &[UniqueField], settings: &CheckSetting
     )
 }
 
-fn hash<'a>(hasher: &RandomState, values: impl Iterator<Item = FieldValue<'a>>) -> u64 {
+fn hash<'a>(hasher: &RandomState, values: impl Iterator<Item = CheckFieldValue<'a>>) -> u64 {
     let mut hasher = hasher.build_hasher();
     values.for_each(|value| value.hash(&mut hasher));
     hasher.finish()

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::endpoints::{ApiResource, ApiVersion, Endpoint, PingNumber};
 use super::json::{JsonObject, write_array, write_display};
 use crate::domain::check::{Check, CheckSettings, OngoingRun};
-use crate::domain::check_edit::field_value::FieldValue;
+use crate::domain::check_edit::field_value::CheckFieldValue;
 use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::flip::FlipDirection;
 use crate::domain::ids::{ChannelId, UniqueKey, write_uuid};
@@ -72,7 +72,7 @@ impl ApiView {
             // Whole seconds. If the clock was set back during the run, the duration is 0.
             object.number("last_duration", micros.max(0) / MICROS_PER_SEC);
         }
-        write_fields(&mut object, &fields::RULE_FIELDS, settings);
+        write_fields(&mut object, &fields::PING_RULE_FIELDS, settings);
         if members == CheckMembers::Changed {
             let is_searched = settings.filters.subject;
             let searched = |keywords| if is_searched { keywords } else { "" };
@@ -190,9 +190,9 @@ impl ApiView {
 fn write_fields(object: &mut JsonObject<'_>, fields: &[&CheckField], settings: &CheckSettings) {
     for field in fields {
         match field.used_value(settings) {
-            Some(FieldValue::Text(text)) => object.text(field.name, &text),
-            Some(FieldValue::Number(number)) => object.number(field.name, number),
-            Some(FieldValue::Flag(flag)) => object.boolean(field.name, flag),
+            Some(CheckFieldValue::Text(text)) => object.text(field.name, &text),
+            Some(CheckFieldValue::Number(number)) => object.number(field.name, number),
+            Some(CheckFieldValue::Flag(flag)) => object.boolean(field.name, flag),
             None => continue,
         };
     }

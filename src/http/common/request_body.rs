@@ -37,10 +37,10 @@ pub(crate) struct IncomingBody<'a> {
 }
 
 impl<'a> IncomingBody<'a> {
-    pub(crate) fn new(content: Incoming, line: &'a ConnectionState) -> Self {
+    pub(crate) fn new(content: Incoming, connection: &'a ConnectionState) -> Self {
         Self {
             inner: content,
-            connection: line,
+            connection: connection,
         }
     }
 

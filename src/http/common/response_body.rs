@@ -277,11 +277,11 @@ impl ResponseBody {
     }
 
     /// Keeps the connection busy until the response is written.
-    pub(crate) fn keep_busy(&mut self, line: &Arc<ConnectionState>) {
+    pub(crate) fn keep_busy(&mut self, connection: &Arc<ConnectionState>) {
         // A short response counts as written.
         match self.size_hint().exact() {
-            Some(bytes) if bytes <= MAX_SHORT_BYTES as u64 => line.end_request(),
-            _ => self.guard = Some(ResponseGuard(Arc::clone(line))),
+            Some(bytes) if bytes <= MAX_SHORT_BYTES as u64 => connection.end_request(),
+            _ => self.guard = Some(ResponseGuard(Arc::clone(connection))),
         }
     }
 }

@@ -65,17 +65,17 @@ struct AccountFormErrors<'f> {
     password: Option<&'static str>,
 }
 
-pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    Ok(render_page(visit, AccountFormErrors::default())?.into())
+pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(request, AccountFormErrors::default())?.into())
 }
 
 /// Returns the account of the viewer, and the session.
 pub(super) fn own_account(
-    visit: &PageRequest,
+    request: &PageRequest,
 ) -> Result<(&Arc<User>, Option<SessionId>), PageError> {
     let text = "This server runs without sign-in, so it has no accounts. Start it with --auth \
                 password to use accounts.";
-    let person = visit
+    let person = request
         .viewer
         .signed_in
         .as_ref()
@@ -86,22 +86,22 @@ pub(super) fn own_account(
     ))
 }
 
-fn render_page(visit: &PageRequest, wrong: AccountFormErrors<'_>) -> Result<HtmlPage, PageError> {
-    let (user, this) = own_account(visit)?;
+fn render_page(request: &PageRequest, wrong: AccountFormErrors<'_>) -> Result<HtmlPage, PageError> {
+    let (user, this) = own_account(request)?;
     let is_refused = wrong.zone.is_some() || wrong.password.is_some();
     let own = |field: &str, stored: &str| {
         wrong
             .submitted
-            .map_or_else(|| stored.to_owned(), |typed| typed.get(field).to_owned())
+            .map_or_else(|| stored.to_owned(), |form| form.get(field).to_owned())
     };
     let preferences = wrong.submitted.map_or_else(
         || user.preferences.clone(),
-        |typed| parse_preferences(typed, &user.preferences),
+        |form| parse_preferences(form, &user.preferences),
     );
-    let mut sessions: Vec<_> = visit.handle().with_state(|state| {
+    let mut sessions: Vec<_> = request.handle().with_state(|state| {
         state
             .users
-            .sessions_of(user.id, visit.now)
+            .sessions_of(user.id, request.now)
             .cloned()
             .collect()
     });
@@ -109,30 +109,30 @@ fn render_page(visit: &PageRequest, wrong: AccountFormErrors<'_>) -> Result<Html
         std::cmp::Reverse((Some(session.id) == this, session.last_used))
     });
     let account = AccountPage {
-        frame: visit.layout("Account"),
-        own: visit.page_url(&Page::Account()),
+        frame: request.layout("Account"),
+        own: request.page_url(&Page::Account()),
         name: user.name.as_str().into(),
         user_page: user
             .grant
             .is_owner()
-            .then(|| visit.page_url(&Page::User(user.uuid))),
-        zone: own("zone", visit.viewer.zone.name()),
+            .then(|| request.page_url(&Page::User(user.uuid))),
+        zone: own("zone", request.viewer.zone.name()),
         zone_is_wrong: wrong.zone,
         themes: Theme::ALL.map(|theme| (theme.name(), theme == preferences.theme)),
         shortcuts: preferences.shortcuts,
         orders: sort_options(preferences.list.order),
         sizes: ListPreferences::PAGE_SIZES.map(|size| (size, size == preferences.list.page_size)),
-        totp: visit.page_url(&Page::AccountTotp()),
+        totp: request.page_url(&Page::AccountTotp()),
         recovery_codes: user
             .second_factor
             .as_ref()
             .map(|second| second.recovery_hashes.len()),
-        asks_password: needs_password(visit),
+        asks_password: needs_password(request),
         password_is_wrong: wrong.password,
         has_password: user.password.is_some(),
         sessions: sessions
             .iter()
-            .map(|session| session_row(visit, session, this))
+            .map(|session| session_row(request, session, this))
             .collect(),
     };
     let html = HtmlPage::from_template(&account);
@@ -174,39 +174,39 @@ fn sort_options(chosen: SortOrder) -> Vec<(String, &'static str, bool)> {
 }
 
 /// Parses the display preferences of a form, without the time zone.
-fn parse_preferences(typed: &FormData, before: &UserPreferences) -> UserPreferences {
-    let theme = Theme::parse(typed.get("theme")).unwrap_or(before.theme);
+fn parse_preferences(form: &FormData, before: &UserPreferences) -> UserPreferences {
+    let theme = Theme::parse(form.get("theme")).unwrap_or(before.theme);
     UserPreferences {
         zone: before.zone.clone(),
         theme,
-        shortcuts: typed.has("shortcuts"),
-        list: parse_list_preferences(typed, before.list),
+        shortcuts: form.has("shortcuts"),
+        list: parse_list_preferences(form, before.list),
     }
 }
 
 /// Parses the list preferences of a form. Missing fields keep their value.
-fn parse_list_preferences(typed: &FormData, before: ListPreferences) -> ListPreferences {
-    let order = SortOrder::parse(typed.get("sort")).unwrap_or(before.order);
+fn parse_list_preferences(form: &FormData, before: ListPreferences) -> ListPreferences {
+    let order = SortOrder::parse(form.get("sort")).unwrap_or(before.order);
     ListPreferences {
         order,
-        page_size: ListPreferences::parse_page_size(typed.get("rows")).unwrap_or(before.page_size),
+        page_size: ListPreferences::parse_page_size(form.get("rows")).unwrap_or(before.page_size),
     }
 }
 
 /// Saves the sort order and page size of a list.
 pub(super) async fn save_list_preferences(
-    visit: &PageRequest,
-    typed: &FormData,
+    request: &PageRequest,
+    form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    let (user, by) = own_account(visit)?;
-    let list = parse_list_preferences(typed, user.preferences.list);
+    let (user, by) = own_account(request)?;
+    let list = parse_list_preferences(form, user.preferences.list);
     if list != user.preferences.list {
         let preferences = Some(UserPreferences {
             list,
             ..user.preferences.clone()
         });
         operations::user::update(
-            visit.handle(),
+            request.handle(),
             user.id,
             UserChanges {
                 preferences,
@@ -223,7 +223,7 @@ pub(super) async fn save_list_preferences(
 }
 
 fn session_row(
-    visit: &PageRequest,
+    request: &PageRequest,
     session: &Session,
     this: Option<SessionId>,
 ) -> BrowserSessionRow {
@@ -231,7 +231,7 @@ fn session_row(
         id: session.id.0,
         browser: browser_name(&session.user_agent),
         address: session.address,
-        seen: DisplayTime::relative(session.last_used, &visit.time_formatter()),
+        seen: DisplayTime::relative(session.last_used, &request.time_formatter()),
         is_this: this == Some(session.id),
     }
 }
@@ -270,27 +270,27 @@ fn browser_name(agent: &str) -> String {
 /// Saves the time zone and display preferences. The user name is an identity that proxies and files
 /// refer to, so it cannot be changed here.
 pub(super) async fn save_preferences(
-    visit: &PageRequest,
-    typed: &FormData,
+    request: &PageRequest,
+    form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    let (user, by) = own_account(visit)?;
-    let zone = match Timezone::parse(typed.get("zone").trim()) {
+    let (user, by) = own_account(request)?;
+    let zone = match Timezone::parse(form.get("zone").trim()) {
         Ok(zone) => zone,
         Err(error) => {
             let wrong = AccountFormErrors {
-                submitted: Some(typed),
+                submitted: Some(form),
                 zone: Some(error.to_string()),
                 ..AccountFormErrors::default()
             };
-            return Ok(render_page(visit, wrong)?.into());
+            return Ok(render_page(request, wrong)?.into());
         }
     };
     let preferences = Some(UserPreferences {
         zone: Some(zone),
-        ..parse_preferences(typed, &user.preferences)
+        ..parse_preferences(form, &user.preferences)
     });
     operations::user::update(
-        visit.handle(),
+        request.handle(),
         user.id,
         UserChanges {
             preferences,
@@ -307,13 +307,13 @@ pub(super) async fn save_preferences(
 
 /// Changes the password.
 pub(super) async fn set_password(
-    visit: &PageRequest,
-    typed: &FormData,
+    request: &PageRequest,
+    form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    let (user, by) = own_account(visit)?;
+    let (user, by) = own_account(request)?;
     let refused = |reason| {
         Ok(render_page(
-            visit,
+            request,
             AccountFormErrors {
                 password: Some(reason),
                 ..AccountFormErrors::default()
@@ -321,16 +321,16 @@ pub(super) async fn set_password(
         )?
         .into())
     };
-    let password = match Password::parse(typed.get("new"), &user.name) {
+    let password = match Password::parse(form.get("new"), &user.name) {
         Ok(password) => password,
         Err(reason) => return refused(reason),
     };
-    if !has_confirmed_password(visit, typed.get("password")).await? {
+    if !has_confirmed_password(request, form.get("password")).await? {
         return refused("the current password is wrong");
     }
-    let password = Some(visit.dashboard.password_hasher.hash(password).await?);
+    let password = Some(request.dashboard.password_hasher.hash(password).await?);
     operations::user::update(
-        visit.handle(),
+        request.handle(),
         user.id,
         UserChanges {
             password,
@@ -341,11 +341,11 @@ pub(super) async fn set_password(
     .await?;
     tracing::info!(
         user = user.name.as_str(),
-        address = %visit.origin.client.addr,
+        address = %request.origin.client.addr,
         "changed the password"
     );
     Ok(redirect_with_new_mark(
-        visit,
+        request,
         user,
         Page::Account(),
         "password",
@@ -354,23 +354,23 @@ pub(super) async fn set_password(
 
 /// Ends one session, or all except this one.
 pub(super) async fn end_sessions(
-    visit: &PageRequest,
-    typed: &FormData,
+    request: &PageRequest,
+    form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    let (user, this) = own_account(visit)?;
-    let which = match typed.get("session").parse() {
+    let (user, this) = own_account(request)?;
+    let which = match form.get("session").parse() {
         Ok(id) => SessionSelection::One(SessionId(id)),
         Err(_) => this.map_or(SessionSelection::All, SessionSelection::AllBut),
     };
-    operations::user::end_sessions(visit.handle(), user.id, which).await?;
+    operations::user::end_sessions(request.handle(), user.id, which).await?;
     tracing::info!(
         user = user.name.as_str(),
-        address = %visit.origin.client.addr,
+        address = %request.origin.client.addr,
         "ended {}",
         which.description()
     );
     Ok(redirect_with_new_mark(
-        visit,
+        request,
         user,
         Page::Account(),
         "signed-out",

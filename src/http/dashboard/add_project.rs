@@ -20,15 +20,15 @@ struct AddProjectPage<'a> {
     is_wrong: Option<String>,
 }
 
-pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    Ok(render_page(visit, "", None).into())
+pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(request, "", None).into())
 }
 
-fn render_page(visit: &PageRequest, name: &str, is_wrong: Option<String>) -> HtmlPage {
+fn render_page(request: &PageRequest, name: &str, is_wrong: Option<String>) -> HtmlPage {
     let is_refused = is_wrong.is_some();
     let html = HtmlPage::from_template(&AddProjectPage {
-        frame: visit.layout("New project"),
-        own: visit.page_url(&Page::AddProject()),
+        frame: request.layout("New project"),
+        own: request.page_url(&Page::AddProject()),
         name,
         is_wrong,
     });
@@ -40,30 +40,34 @@ fn render_page(visit: &PageRequest, name: &str, is_wrong: Option<String>) -> Htm
 }
 
 /// Creates the project, with a ping key.
-pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
-    let text = typed.get("name").trim();
+pub(super) async fn post(
+    request: &PageRequest,
+    form: &FormData,
+) -> Result<PageResponse, PageError> {
+    let text = form.get("name").trim();
     let name = match ProjectName::parse(text) {
         Ok(name) => name,
-        Err(reason) => return Ok(render_page(visit, text, Some(reason.into())).into()),
+        Err(reason) => return Ok(render_page(request, text, Some(reason.into())).into()),
     };
     let project =
-        match operations::project::create(visit.handle(), name, None, DEFAULT_PING_LOG_LIMIT).await
+        match operations::project::create(request.handle(), name, None, DEFAULT_PING_LOG_LIMIT)
+            .await
         {
             Err(error @ OperationError::ProjectNameTaken) => {
-                return Ok(render_page(visit, text, Some(error.to_string())).into());
+                return Ok(render_page(request, text, Some(error.to_string())).into());
             }
             made => made?,
         };
     operations::key::create(
-        visit.handle(),
+        request.handle(),
         project.id,
         KeyAccess::Ping,
         KeyLabel::default(),
     )
     .await?;
     tracing::info!(
-        user = visit.user_name(),
-        address = %visit.origin.client.addr,
+        user = request.user_name(),
+        address = %request.origin.client.addr,
         project = text,
         "created a project"
     );

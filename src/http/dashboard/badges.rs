@@ -37,11 +37,11 @@ struct BadgesPage {
 }
 
 /// Renders the page. The selected badge is in its URL.
-pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let project = visit.project()?;
+pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let project = request.project()?;
     let mut tags = BTreeSet::new();
     let mut checks = Vec::new();
-    visit.handle().for_each_check(project.id, |check| {
+    request.handle().for_each_check(project.id, |check| {
         let own = check
             .settings
             .tags
@@ -60,10 +60,10 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     });
     let format = BadgeFormat::ALL
         .into_iter()
-        .find(|format| format.name() == visit.query.get("format"))
+        .find(|format| format.name() == request.query.get("format"))
         .unwrap_or(BadgeFormat::Svg);
-    let has_three = visit.query.get("states") == "3";
-    let of = visit.query.get("of");
+    let has_three = request.query.get("states") == "3";
+    let of = request.query.get("of");
     let (of, url, alt) = match of.split_once(':') {
         Some(("check", uuid)) => {
             let badge = parse_hyphenated_uuid(uuid).ok_or_else(PageError::not_found)?;
@@ -72,7 +72,7 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
                 .find(|(own, _)| own == uuid)
                 .map(|(_, name)| name.clone())
                 .ok_or_else(PageError::not_found)?;
-            let mut url = visit.base_url().as_str().to_owned();
+            let mut url = request.base_url().as_str().to_owned();
             let states = if has_three {
                 BadgeStates::Three
             } else {
@@ -88,12 +88,12 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
         }
         Some(("tag", tag)) => (
             of.to_owned(),
-            project_badge_url(visit, Some(tag), has_three, format)?,
+            project_badge_url(request, Some(tag), has_three, format)?,
             tag.to_owned(),
         ),
         _ => (
             "all".to_owned(),
-            project_badge_url(visit, None, has_three, format)?,
+            project_badge_url(request, None, has_three, format)?,
             project.name.as_str().to_owned(),
         ),
     };
@@ -103,8 +103,8 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
             .replace('<', "&lt;")
     };
     let badges = BadgesPage {
-        frame: visit.layout("Badges"),
-        own: visit.page_url(&Page::Badges(project.uuid)),
+        frame: request.layout("Badges"),
+        own: request.page_url(&Page::Badges(project.uuid)),
         of,
         tags: tags.into_iter().collect(),
         checks,
@@ -115,8 +115,8 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
         is_picture: format == BadgeFormat::Svg,
         picture: format!(
             "{}{}",
-            visit.base_url().path(),
-            url.strip_prefix(visit.base_url().as_str())
+            request.base_url().path(),
+            url.strip_prefix(request.base_url().as_str())
                 .unwrap_or_default()
         ),
         url,
@@ -127,20 +127,20 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
 
 /// URL of the badge of a tag, or of all checks.
 fn project_badge_url(
-    visit: &PageRequest,
+    request: &PageRequest,
     tag: Option<&str>,
     has_three: bool,
     format: BadgeFormat,
 ) -> Result<String, PageError> {
-    let secret = visit
+    let secret = request
         .handle()
         .badge_secret()
         .ok_or_else(PageError::not_found)?;
     let name = format!("{}{}", format.name(), if has_three { "3" } else { "" });
     let links = badge_urls(
-        visit.base_url().as_str(),
+        request.base_url().as_str(),
         &secret,
-        &visit.project()?.badge_key,
+        &request.project()?.badge_key,
         tag,
     );
     links

@@ -17,7 +17,7 @@ use crate::http::common::client_address::{Client, Peer, is_trusted};
 use crate::http::common::reply::{self, HttpReply};
 use crate::http::common::request::{BaseUrl, is_loopback_host};
 
-const FETCH_SITE_HEADER: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_SITE_HEADER: HeaderName = HeaderName::from_static("sec-fetch-dashboard");
 /// Headers that proxies add.
 const PROXY_HEADERS: [&str; 3] = ["x-forwarded-for", "forwarded", "via"];
 const FORWARDED_HOST_HEADER: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -48,19 +48,23 @@ pub(crate) struct RequestOrigin {
 
 impl RequestOrigin {
     /// Reads the origin from the headers.
-    pub(super) fn from_headers(headers: &HeaderMap, peer: Peer, site: &DashboardState) -> Self {
+    pub(super) fn from_headers(
+        headers: &HeaderMap,
+        peer: Peer,
+        dashboard: &DashboardState,
+    ) -> Self {
         // A value that is not text must match nothing.
         let text = |name: &HeaderName| {
             headers
                 .get(name)
                 .map(|value| value.to_str().unwrap_or("?").trim().into())
         };
-        let trusted = is_trusted(peer.address.ip(), &site.trusted_proxies);
+        let trusted = is_trusted(peer.address.ip(), &dashboard.trusted_proxies);
         let mut came = Self {
             peer: peer.address.ip().to_canonical(),
             is_tls: peer.scheme == PingScheme::Https,
             browser_mark: None,
-            client: Client::from_headers(headers, peer, &site.trusted_proxies),
+            client: Client::from_headers(headers, peer, &dashboard.trusted_proxies),
             host: text(&HOST).unwrap_or_default(),
             forwarded_host: text(&FORWARDED_HOST_HEADER).filter(|_| trusted),
             is_proxied: PROXY_HEADERS.iter().any(|name| headers.contains_key(*name)),
@@ -69,8 +73,8 @@ impl RequestOrigin {
             origin_header: text(&ORIGIN),
         };
         let jar = CookieJar {
-            is_secure: came.is_secure(&site.base_url),
-            base_path: site.base_url.path(),
+            is_secure: came.is_secure(&dashboard.base_url),
+            base_path: dashboard.base_url.path(),
         };
         came.browser_mark = jar.browser_mark(headers).map(Box::from);
         came
@@ -80,7 +84,7 @@ impl RequestOrigin {
     /// them to every port of a host.
     pub(super) fn require_same_origin(&self, base_url: &BaseUrl) -> Result<(), PageError> {
         let is_ours = match (&self.fetch_site, &self.origin_header) {
-            (Some(site), _) => &**site == "same-origin",
+            (Some(dashboard), _) => &**dashboard == "same-origin",
             (None, Some(origin)) => parse_origin(origin)
                 .is_some_and(|origin| self.own_origins(base_url).contains(&Some(origin))),
             (None, None) => false,
@@ -142,18 +146,18 @@ impl RequestOrigin {
 
     /// True if the request was sent to a host that is certainly ours. A site may point its name to
     /// this machine, and would then be treated as one of our pages (DNS rebinding).
-    pub(super) fn has_known_host(&self, site: &DashboardState) -> bool {
-        is_known_host(&self.host, &site.base_url)
+    pub(super) fn has_known_host(&self, dashboard: &DashboardState) -> bool {
+        is_known_host(&self.host, &dashboard.base_url)
     }
 
     /// Host of the request, or the one that a trusted proxy forwards, if it is not certainly ours.
-    pub(super) fn unknown_host(&self, site: &DashboardState) -> Option<&str> {
+    pub(super) fn unknown_host(&self, dashboard: &DashboardState) -> Option<&str> {
         let hosts = [Some(&self.host), self.forwarded_host.as_ref()]
             .into_iter()
             .flatten();
         hosts
             .map(|host| &**host)
-            .find(|host| !is_known_host(host, &site.base_url))
+            .find(|host| !is_known_host(host, &dashboard.base_url))
     }
 
     /// Origin that the request was sent to, if it is not that of the base URL.
@@ -173,7 +177,10 @@ impl RequestOrigin {
 
     /// True if a page of another origin may measure the length of the response.
     pub(super) fn is_cross_site(&self) -> bool {
-        matches!(self.fetch_site.as_deref(), Some("cross-site" | "same-site"))
+        matches!(
+            self.fetch_site.as_deref(),
+            Some("cross-dashboard" | "same-dashboard")
+        )
     }
 }
 
@@ -258,13 +265,13 @@ const SANDBOX_POLICY: &str = "sandbox; default-src 'none'";
 
 /// Adds the security headers to a response.
 pub(super) fn with_security_headers(
-    site: &DashboardState,
+    dashboard: &DashboardState,
     came: &RequestOrigin,
     mut reply: HttpReply,
 ) -> HttpReply {
     // A response that is saved as a file has untrusted content.
     let is_file = reply.headers().contains_key(CONTENT_DISPOSITION);
-    let logout = site
+    let logout = dashboard
         .config
         .proxy_auth
         .as_ref()
@@ -275,9 +282,11 @@ pub(super) fn with_security_headers(
         CONTENT_SECURITY_POLICY,
         &content_policy(is_file, logout),
     );
-    let opener = came.is_trustworthy(&site.base_url).then_some(OPENER_POLICY);
+    let opener = came
+        .is_trustworthy(&dashboard.base_url)
+        .then_some(OPENER_POLICY);
     let strict = came
-        .can_use_hsts(&site.base_url)
+        .can_use_hsts(&dashboard.base_url)
         .then_some(STRICT_TRANSPORT);
     for (name, value) in SECURITY_HEADERS.into_iter().chain(opener).chain(strict) {
         reply::set_header(&mut reply, HeaderName::from_static(name), value);
@@ -353,7 +362,7 @@ mod tests {
         use PingScheme::{Http, Https};
         let base: BaseUrl = "https://Checks.example.org/sub".parse().unwrap();
         let lan = "192.168.1.5:8000";
-        for (scheme, host, forwarded, site, origin, taken) in [
+        for (scheme, host, forwarded, dashboard, origin, taken) in [
             // The browser sends `Sec-Fetch-Site`.
             (Http, lan, None, Some("same-origin"), None, true),
             (
@@ -368,7 +377,7 @@ mod tests {
                 Http,
                 lan,
                 None,
-                Some("same-site"),
+                Some("same-dashboard"),
                 Some("http://192.168.1.5:8000"),
                 false,
             ),
@@ -376,7 +385,7 @@ mod tests {
                 Http,
                 lan,
                 None,
-                Some("cross-site"),
+                Some("cross-dashboard"),
                 Some("http://192.168.1.5:8000"),
                 false,
             ),
@@ -480,7 +489,7 @@ mod tests {
             (Http, "[::1]:8000", None, None, Some("http://[::1]"), false),
             (Http, "", None, None, Some("http://"), false),
         ] {
-            let came = request_origin(scheme, host, forwarded, site, origin);
+            let came = request_origin(scheme, host, forwarded, dashboard, origin);
             assert_eq!(came.require_same_origin(&base).is_ok(), taken, "{came:?}");
         }
     }

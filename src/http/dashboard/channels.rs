@@ -29,7 +29,7 @@ use crate::domain::project::Channel;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::ChannelTestResult;
 use crate::operations::OperationError;
-use crate::operations::channel::{ChannelStatus, MemberTest, Tested};
+use crate::operations::channel::{ChannelStatus, ChannelTestResults, MemberTestResult};
 use crate::operations::delivery::last_delivered;
 use form_fields::capitalize;
 
@@ -75,17 +75,17 @@ struct ChannelKindTile {
     link: String,
 }
 
-pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    Ok(render_page(visit, Vec::new())?.into())
+pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(request, Vec::new())?.into())
 }
 
 /// Renders the page with these messages at the top.
-fn render_page(visit: &PageRequest, notes: Vec<Banner>) -> Result<HtmlPage, PageError> {
-    let project = visit.project()?;
-    let channels = project_channels(visit)?;
+fn render_page(request: &PageRequest, notes: Vec<Banner>) -> Result<HtmlPage, PageError> {
+    let project = request.project()?;
+    let channels = project_channels(request)?;
     let mut checks = 0;
     let mut assigned = BTreeMap::<ChannelId, usize>::new();
-    visit.handle().for_each_check(project.id, |check| {
+    request.handle().for_each_check(project.id, |check| {
         checks += 1;
         check
             .settings
@@ -93,11 +93,11 @@ fn render_page(visit: &PageRequest, notes: Vec<Banner>) -> Result<HtmlPage, Page
             .iter()
             .for_each(|channel| *assigned.entry(*channel).or_default() += 1);
     });
-    let delivered = last_delivered(visit.handle(), &channels)?;
+    let delivered = last_delivered(request.handle(), &channels)?;
     let row = |channel: &Arc<Channel>| {
         let of = assigned.get(&channel.id).copied().unwrap_or_default();
         channel_row(
-            visit,
+            request,
             channel,
             of,
             checks,
@@ -106,9 +106,9 @@ fn render_page(visit: &PageRequest, notes: Vec<Banner>) -> Result<HtmlPage, Page
     };
     let tile = |kind: &'static ChannelKind| ChannelKindTile {
         title: kind.title,
-        link: visit.page_url(&Page::AddIntegration(project.uuid, kind)),
+        link: request.page_url(&Page::AddIntegration(project.uuid, kind)),
     };
-    let may_write = visit.is_allowed(Need::Write);
+    let may_write = request.is_allowed(Need::Write);
     let mut kinds: Vec<_> = channels::all_kinds()
         .filter(|kind| may_write && !kind.operator_only)
         .map(tile)
@@ -117,7 +117,7 @@ fn render_page(visit: &PageRequest, notes: Vec<Banner>) -> Result<HtmlPage, Page
     let rows = channels.iter().map(row).collect();
     let frame = notes
         .into_iter()
-        .fold(visit.layout("Channels"), |frame, note| {
+        .fold(request.layout("Channels"), |frame, note| {
             frame.with_banner(Some(note))
         });
     Ok(HtmlPage::from_template(&ChannelListPage {
@@ -128,9 +128,9 @@ fn render_page(visit: &PageRequest, notes: Vec<Banner>) -> Result<HtmlPage, Page
     }))
 }
 
-fn project_channels(visit: &PageRequest) -> Result<Vec<Arc<Channel>>, PageError> {
-    let project = visit.project()?.id;
-    visit.handle().with_state(|state| {
+fn project_channels(request: &PageRequest) -> Result<Vec<Arc<Channel>>, PageError> {
+    let project = request.project()?.id;
+    request.handle().with_state(|state| {
         Ok(state
             .project(project)
             .into_iter()
@@ -140,16 +140,16 @@ fn project_channels(visit: &PageRequest) -> Result<Vec<Arc<Channel>>, PageError>
 }
 
 fn channel_row(
-    visit: &PageRequest,
+    request: &PageRequest,
     channel: &Channel,
     assigned: usize,
     checks: usize,
     delivered: Option<Timestamp>,
 ) -> ChannelListRow {
-    let when = |at| Some(DisplayTime::relative(at, &visit.time_formatter()));
-    let transports = visit.handle().transports();
-    let may_write = visit.is_allowed(Need::Write);
-    let (status, waiting, shown) = visit.handle().with_state(|state| {
+    let when = |at| Some(DisplayTime::relative(at, &request.time_formatter()));
+    let transports = request.handle().transports();
+    let may_write = request.is_allowed(Need::Write);
+    let (status, waiting, shown) = request.handle().with_state(|state| {
         let shown = state.display_settings(channel).into_owned();
         (
             ChannelStatus::compute(state, channel, transports),
@@ -222,10 +222,10 @@ fn channel_row(
         },
         is_disabled: channel.health.disabled.is_some() || !channel.health.unsubscribed.is_empty(),
         links: ChannelLinks {
-            test: visit.page_url(&Page::TestIntegration(channel.uuid)),
-            edit: visit.page_url(&Page::EditIntegration(channel.uuid)),
-            enable: visit.page_url(&Page::EnableIntegration(channel.uuid)),
-            remove: visit.page_url(&Page::RemoveIntegration(channel.uuid)),
+            test: request.page_url(&Page::TestIntegration(channel.uuid)),
+            edit: request.page_url(&Page::EditIntegration(channel.uuid)),
+            enable: request.page_url(&Page::EnableIntegration(channel.uuid)),
+            remove: request.page_url(&Page::RemoveIntegration(channel.uuid)),
         },
     }
 }
@@ -239,8 +239,8 @@ fn destination_text(settings: &ChannelSettings, may_write: bool) -> String {
 }
 
 /// Result of a test as messages. For a group there is one message for each of its channels.
-fn notes_of(tested: &Tested) -> Vec<Banner> {
-    let of_member = |MemberTest { channel, tried }: &MemberTest| {
+fn notes_of(tested: &ChannelTestResults) -> Vec<Banner> {
+    let of_member = |MemberTestResult { channel, tried }: &MemberTestResult| {
         let name = Some(channel.name.as_str())
             .filter(|name| !name.is_empty())
             .unwrap_or(channel.settings.kind().title);
@@ -254,8 +254,8 @@ fn notes_of(tested: &Tested) -> Vec<Banner> {
         }
     };
     match tested {
-        Tested::Channel(tried) => vec![note_of(tried)],
-        Tested::Group(tests) => tests.iter().map(of_member).collect(),
+        ChannelTestResults::Channel(tried) => vec![note_of(tried)],
+        ChannelTestResults::Group(tests) => tests.iter().map(of_member).collect(),
     }
 }
 

@@ -55,16 +55,16 @@ static PARSED_CHAPTERS: LazyLock<Vec<Vec<Event<'static>>>> = LazyLock::new(|| {
         .collect()
 });
 
-pub(super) fn show_list(visit: &PageRequest) -> Result<PageResponse, PageError> {
+pub(super) fn show_list(request: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(HtmlPage::from_template(&ChapterListPage {
-        frame: visit.layout("Documentation"),
+        frame: request.layout("Documentation"),
         chapters: CHAPTERS,
     })
     .into())
 }
 
 pub(super) fn show(
-    visit: &PageRequest,
+    request: &PageRequest,
     chapter: &'static Chapter,
 ) -> Result<PageResponse, PageError> {
     let at = CHAPTERS.iter().position(|one| one == chapter);
@@ -72,8 +72,8 @@ pub(super) fn show(
         .and_then(|at| PARSED_CHAPTERS.get(at))
         .map(Vec::as_slice)
         .unwrap_or_default();
-    let text = render_chapter(events, visit.base_url());
-    let frame = visit.layout(chapter.title);
+    let text = render_chapter(events, request.base_url());
+    let frame = request.layout(chapter.title);
     Ok(HtmlPage::from_template(&ChapterPage {
         frame,
         chapters: CHAPTERS,

@@ -49,38 +49,38 @@ struct CheckHeader {
 }
 
 impl CheckHeader {
-    fn new(visit: &PageRequest) -> Result<Self, PageError> {
-        let check = visit.check()?;
+    fn new(request: &PageRequest) -> Result<Self, PageError> {
+        let check = request.check()?;
         Ok(Self {
             name: alert_text::check_display_name(&check.settings),
-            list: visit
+            list: request
                 .list_return()
-                .list_url(&visit.page_url(&Page::Checks(visit.project()?.uuid))),
-            here: visit.page_url_with_return(&Page::Check(check.uuid)),
+                .list_url(&request.page_url(&Page::Checks(request.project()?.uuid))),
+            here: request.page_url_with_return(&Page::Check(check.uuid)),
         })
     }
 }
 
 /// Time zone for times of a check: that of its schedule, otherwise that of the viewer.
-fn display_zone<'a>(check: &'a Check, visit: &'a PageRequest) -> &'a Timezone {
+fn display_zone<'a>(check: &'a Check, request: &'a PageRequest) -> &'a Timezone {
     if check.settings.schedule.is_some() {
         &check.settings.tz
     } else {
-        &visit.viewer.zone
+        &request.viewer.zone
     }
 }
 
 /// Formatter for times of a check.
-fn check_time_formatter<'a>(check: &'a Check, visit: &'a PageRequest) -> TimeFormatter<'a> {
+fn check_time_formatter<'a>(check: &'a Check, request: &'a PageRequest) -> TimeFormatter<'a> {
     TimeFormatter {
-        now: visit.now,
-        zone: display_zone(check, visit),
+        now: request.now,
+        zone: display_zone(check, request),
     }
 }
 
 /// Flips of a check that pages show, newest first.
-fn recent_flips(visit: &PageRequest, check: &Check) -> Result<Vec<Flip>, PageError> {
+fn recent_flips(request: &PageRequest, check: &Check) -> Result<Vec<Flip>, PageError> {
     // In some zones a month begins up to half a day earlier.
-    let from: Timestamp = visit.now.start_of_month(FLIP_MONTHS).plus_secs(-86_400);
-    Ok(visit.handle().newest_flips(check, from, MAX_FLIPS)?)
+    let from: Timestamp = request.now.start_of_month(FLIP_MONTHS).plus_secs(-86_400);
+    Ok(request.handle().newest_flips(check, from, MAX_FLIPS)?)
 }

@@ -105,44 +105,44 @@ struct ListScan {
 }
 
 /// Renders the page, or its rows alone.
-pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let wanted = CheckListQuery::parse(&visit.query.0, visit.viewer.list_preferences);
-    Ok(render_list(visit, wanted, bulk::result_banner(&visit.query), None)?.into())
+pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let wanted = CheckListQuery::parse(&request.query.0, request.viewer.list_preferences);
+    Ok(render_list(request, wanted, bulk::result_banner(&request.query), None)?.into())
 }
 
 /// Renders the list for this query, below this message.
 fn render_list(
-    visit: &PageRequest,
+    request: &PageRequest,
     wanted: CheckListQuery,
     note: Option<Banner>,
     given: Option<BulkFormInput>,
 ) -> Result<HtmlPage, PageError> {
-    let project = visit.project()?.id;
-    let live = visit.live_subscription();
-    let channels: HashSet<ChannelId> = visit.handle().with_state(|state| {
+    let project = request.project()?.id;
+    let live = request.live_subscription();
+    let channels: HashSet<ChannelId> = request.handle().with_state(|state| {
         state
             .project(project)
             .into_iter()
             .flat_map(|found| found.channels.keys().copied())
             .collect()
     });
-    let scan = scan_checks(visit, &wanted, &channels)?;
-    let frame = visit.layout("Checks").with_check_counts(
+    let scan = scan_checks(request, &wanted, &channels)?;
+    let frame = request.layout("Checks").with_check_counts(
         scan.status_count(DisplayStatus::Late),
         scan.status_count(DisplayStatus::Down),
     );
     let frame = frame.with_banner(note).with_banner(no_alerts_banner(
-        visit,
+        request,
         &scan,
         &wanted,
         channels.is_empty(),
     ));
     let list = CheckList {
         given,
-        ..CheckList::of(visit, wanted, scan, &channels)?
+        ..CheckList::of(request, wanted, scan, &channels)?
     };
     let shows_key = list.first.is_some();
-    let html = match &*visit.fragment {
+    let html = match &*request.fragment {
         "list" => HtmlPage::from_template(&CheckListFragment { list }),
         _ => HtmlPage::from_template(&CheckListPage { frame, list, live }),
     };
@@ -155,49 +155,51 @@ fn render_list(
 
 /// Visits every check once and collects a few values of each check in the list.
 fn scan_checks(
-    visit: &PageRequest,
+    request: &PageRequest,
     wanted: &CheckListQuery,
     channels: &HashSet<ChannelId>,
 ) -> Result<ListScan, PageError> {
     let mut scan = ListScan::default();
     let filter = CheckListFilter::new(wanted);
-    visit.handle().for_each_check(visit.project()?.id, |check| {
-        let settings = &check.settings;
-        let state = &check.state;
-        let status = state.visible_status(settings, visit.now);
-        let runs = state.run.is_some();
-        let shown = DisplayStatus::from_status(status, runs);
-        let is_untold = !settings
-            .channels
-            .iter()
-            .any(|channel| channels.contains(channel));
-        scan.all += 1;
-        scan.without_channels += usize::from(is_untold);
-        for counted in DisplayStatus::ALL
-            .into_iter()
-            .filter(|shown| shown.includes(status, runs))
-        {
-            *scan.counts.entry(counted).or_default() += 1;
-        }
-        for tag in settings.tags.iter() {
-            if let Some(worst) = scan.tags.get_mut(tag) {
-                *worst = shown.min(*worst);
-            } else if scan.tags.len() < MAX_TAGS_IN_MENU {
-                scan.tags.insert(tag.to_owned(), shown);
+    request
+        .handle()
+        .for_each_check(request.project()?.id, |check| {
+            let settings = &check.settings;
+            let state = &check.state;
+            let status = state.visible_status(settings, request.now);
+            let runs = state.run.is_some();
+            let shown = DisplayStatus::from_status(status, runs);
+            let is_untold = !settings
+                .channels
+                .iter()
+                .any(|channel| channels.contains(channel));
+            scan.all += 1;
+            scan.without_channels += usize::from(is_untold);
+            for counted in DisplayStatus::ALL
+                .into_iter()
+                .filter(|shown| shown.includes(status, runs))
+            {
+                *scan.counts.entry(counted).or_default() += 1;
             }
-        }
-        if filter.matches(&check, status, is_untold) {
-            let last = state.last_ping;
-            let next = state.next_ping();
-            scan.items.push(CheckListItem {
-                id: check.id,
-                settings: check.settings,
-                status: shown,
-                last,
-                next,
-            });
-        }
-    });
+            for tag in settings.tags.iter() {
+                if let Some(worst) = scan.tags.get_mut(tag) {
+                    *worst = shown.min(*worst);
+                } else if scan.tags.len() < MAX_TAGS_IN_MENU {
+                    scan.tags.insert(tag.to_owned(), shown);
+                }
+            }
+            if filter.matches(&check, status, is_untold) {
+                let last = state.last_ping;
+                let next = state.next_ping();
+                scan.items.push(CheckListItem {
+                    id: check.id,
+                    settings: check.settings,
+                    status: shown,
+                    last,
+                    next,
+                });
+            }
+        });
     Ok(scan)
 }
 
@@ -209,7 +211,7 @@ impl ListScan {
 
 /// Warns if checks notify no channel.
 fn no_alerts_banner(
-    visit: &PageRequest,
+    request: &PageRequest,
     scan: &ListScan,
     wanted: &CheckListQuery,
     has_no_channels: bool,
@@ -220,13 +222,13 @@ fn no_alerts_banner(
     if has_no_channels {
         let text = "No alerts are sent. Without a channel, overdue shows which checks are down but \
                     notifies no one.";
-        let link = visit
+        let link = request
             .project()
             .ok()
-            .map(|project| visit.page_url(&Page::Integrations(project.uuid)));
+            .map(|project| request.page_url(&Page::Integrations(project.uuid)));
         let note = Banner::warning(text);
         return Some(match link {
-            Some(link) if visit.is_allowed(Need::Write) => note.with_link("Add one", link),
+            Some(link) if request.is_allowed(Need::Write) => note.with_link("Add one", link),
             _ => note,
         });
     }
@@ -241,7 +243,7 @@ fn no_alerts_banner(
     );
     let link = format!(
         "{}{}",
-        visit.page_url(&visit.page),
+        request.page_url(&request.page),
         wanted
             .with_change(|wanted| wanted.without_channels = true)
             .to_query_string()
@@ -249,9 +251,9 @@ fn no_alerts_banner(
     Some(Banner::info(text).with_link("Show them", link))
 }
 
-fn channel_names(visit: &PageRequest) -> Result<Vec<(String, String)>, PageError> {
-    let project = visit.project()?.id;
-    visit.handle().with_state(|state| {
+fn channel_names(request: &PageRequest) -> Result<Vec<(String, String)>, PageError> {
+    let project = request.project()?.id;
+    request.handle().with_state(|state| {
         let name = |channel: &Channel| match channel.name.as_str() {
             "" => channel.settings.kind().title.to_owned(),
             name => name.to_owned(),
@@ -268,13 +270,13 @@ fn channel_names(visit: &PageRequest) -> Result<Vec<(String, String)>, PageError
 
 impl CheckList {
     fn of(
-        visit: &PageRequest,
+        request: &PageRequest,
         wanted: CheckListQuery,
         scan: ListScan,
         channels: &HashSet<ChannelId>,
     ) -> Result<Self, PageError> {
-        let here = visit.page_url(&visit.page);
-        let project = visit.project()?;
+        let here = request.page_url(&request.page);
+        let project = request.project()?;
         let tiles = DisplayStatus::ALL
             .into_iter()
             .map(|shown| StatusTile::of(shown, &scan, &wanted, &here))
@@ -288,11 +290,11 @@ impl CheckList {
         let all = scan.all;
         let found = scan.items.len();
         let first = if all == 0 {
-            example_ping_url(visit)?
+            example_ping_url(request)?
         } else {
             None
         };
-        let times = visit.time_formatter();
+        let times = request.time_formatter();
         // If the last rows of a list were deleted, the page before is shown.
         let wanted = CheckListQuery {
             page: wanted.page.min(found.div_ceil(wanted.page_size).max(1)),
@@ -304,7 +306,10 @@ impl CheckList {
         for id in shown {
             // A check that was deleted in the meantime is left out. The lock is held for one check
             // at a time.
-            let Some(check) = visit.handle().with_state(|state| state.check(id).cloned()) else {
+            let Some(check) = request
+                .handle()
+                .with_state(|state| state.check(id).cloned())
+            else {
                 continue;
             };
             // If there is no channel at all, a banner says so above all rows.
@@ -316,25 +321,25 @@ impl CheckList {
                     .any(|channel| channels.contains(channel));
             rows.push(CheckListRow::of(
                 &check,
-                back.url_with_return(&visit.page_url(&Page::Check(check.uuid))),
+                back.url_with_return(&request.page_url(&Page::Check(check.uuid))),
                 is_untold,
                 &times,
             ));
         }
-        let keys = visit.page_url(&Page::Settings(project.uuid));
-        let bulk = visit
+        let keys = request.page_url(&Page::Settings(project.uuid));
+        let bulk = request
             .is_allowed(Need::Write)
-            .then(|| visit.page_url(&Page::Bulk(project.uuid)));
-        let channels = channel_names(visit)?;
-        let add = visit
+            .then(|| request.page_url(&Page::Bulk(project.uuid)));
+        let channels = channel_names(request)?;
+        let add = request
             .is_allowed(Need::Write)
-            .then(|| visit.page_url(&Page::AddCheck(project.uuid)));
-        let account = visit
+            .then(|| request.page_url(&Page::AddCheck(project.uuid)));
+        let account = request
             .viewer
             .signed_in
             .as_ref()
-            .map(|_| visit.page_url(&Page::AccountList()));
-        let ping = format!("{}/ping/", visit.base_url().as_str());
+            .map(|_| request.page_url(&Page::AccountList()));
+        let ping = format!("{}/ping/", request.base_url().as_str());
         Ok(Self {
             wanted,
             here,
@@ -473,12 +478,12 @@ impl StatusTile {
 }
 
 /// URL whose first ping creates a check.
-fn example_ping_url(visit: &PageRequest) -> Result<Option<String>, PageError> {
-    if !visit.is_allowed(Need::Write) {
+fn example_ping_url(request: &PageRequest) -> Result<Option<String>, PageError> {
+    if !request.is_allowed(Need::Write) {
         return Ok(None);
     }
-    let project = visit.project()?.id;
-    visit.handle().with_state(|state| {
+    let project = request.project()?.id;
+    request.handle().with_state(|state| {
         let keys = state
             .project(project)
             .into_iter()
@@ -491,6 +496,6 @@ fn example_ping_url(visit: &PageRequest) -> Result<Option<String>, PageError> {
         let key = keys.filter_map(|key| ping_key(&key.secret)).next();
         Ok(key
             .zip(Slug::parse(EXAMPLE_SLUG).ok())
-            .map(|(key, slug)| creating_ping_url(visit.base_url(), key, slug)))
+            .map(|(key, slug)| creating_ping_url(request.base_url(), key, slug)))
     })
 }

@@ -50,27 +50,29 @@ impl PasswordFormErrors {
 
 /// Renders the form for the first owner. The code may be part of the URL.
 pub(super) fn show_setup(
-    visit: &PageRequest,
+    request: &PageRequest,
     code: Option<&LinkCode>,
 ) -> Result<PageResponse, PageError> {
-    if !visit.handle().with_state(|state| state.users.is_empty()) || !visit.viewer.is_anonymous() {
+    if !request.handle().with_state(|state| state.users.is_empty())
+        || !request.viewer.is_anonymous()
+    {
         return Ok(PageResponse::Redirect(Page::Login(), None));
     }
     let code = code.map(ToString::to_string).unwrap_or_default();
-    Ok(render_setup_form(visit, &code, "", &PasswordFormErrors::default()).into())
+    Ok(render_setup_form(request, &code, "", &PasswordFormErrors::default()).into())
 }
 
 fn render_setup_form(
-    visit: &PageRequest,
+    request: &PageRequest,
     code: &str,
     name: &str,
     wrong: &PasswordFormErrors,
 ) -> HtmlPage {
-    render_form(visit, true, true, (code, name), wrong)
+    render_form(request, true, true, (code, name), wrong)
 }
 
 fn render_form(
-    visit: &PageRequest,
+    request: &PageRequest,
     is_setup: bool,
     is_first: bool,
     (code, name): (&str, &str),
@@ -78,7 +80,7 @@ fn render_form(
 ) -> HtmlPage {
     let title = if is_first { "Welcome" } else { "New password" };
     let choose = ChoosePasswordPage {
-        frame: visit.layout(title),
+        frame: request.layout(title),
         is_setup,
         is_first,
         code,
@@ -86,7 +88,7 @@ fn render_form(
         name,
         name_is_wrong: wrong.name,
         password_is_wrong: wrong.password,
-        is_in_the_clear: visit.origin.is_plaintext(&visit.dashboard.base_url),
+        is_in_the_clear: request.origin.is_plaintext(&request.dashboard.base_url),
     };
     let html = HtmlPage::from_template(&choose).without_caching();
     if wrong.has_errors() {
@@ -98,23 +100,23 @@ fn render_form(
 
 /// Creates the first owner.
 pub(super) async fn post_setup(
-    visit: &PageRequest,
-    typed: &FormData,
+    request: &PageRequest,
+    form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    let code = LinkCode::parse(typed.get("code"));
-    let name = UserName::parse(typed.get("name"));
+    let code = LinkCode::parse(form.get("code"));
+    let name = UserName::parse(form.get("name"));
     let is_good = |code: &LinkCode| {
-        visit.handle().with_state(|state| {
+        request.handle().with_state(|state| {
             state
                 .users
-                .link(&code.hash(), visit.now)
+                .link(&code.hash(), request.now)
                 .is_some_and(|link| link.purpose == LinkPurpose::Setup)
         })
     };
     let code = code.filter(is_good);
     // A password is checked against a valid name only.
     let password = name.as_ref().map_or(Ok(None), |name| {
-        Password::parse(typed.get("password"), name).map(Some)
+        Password::parse(form.get("password"), name).map(Some)
     });
     let wrong = PasswordFormErrors {
         code: code.is_none(),
@@ -122,26 +124,26 @@ pub(super) async fn post_setup(
         password: password.as_ref().err().copied(),
     };
     let (Some(code), Ok(name), Ok(Some(password))) = (code, name, password) else {
-        return Ok(render_setup_form(visit, typed.get("code"), typed.get("name"), &wrong).into());
+        return Ok(render_setup_form(request, form.get("code"), form.get("name"), &wrong).into());
     };
     // Time zone that the browser reports, if it is known.
-    let zone = Timezone::parse(typed.get("zone")).ok();
+    let zone = Timezone::parse(form.get("zone")).ok();
     let first = FirstUser {
-        uuid: visit.handle().random().uuid(),
+        uuid: request.handle().random().uuid(),
         name,
         preferences: UserPreferences {
             zone,
             ..UserPreferences::default()
         },
     };
-    redeem_link(visit, &code, Some(first), password).await
+    redeem_link(request, &code, Some(first), password).await
 }
 
 /// Renders the form for an existing user.
-pub(super) fn show(visit: &PageRequest, code: &LinkCode) -> Result<PageResponse, PageError> {
-    let (_, name, is_first) = link_owner(visit, code)?;
+pub(super) fn show(request: &PageRequest, code: &LinkCode) -> Result<PageResponse, PageError> {
+    let (_, name, is_first) = link_owner(request, code)?;
     Ok(render_form(
-        visit,
+        request,
         false,
         is_first,
         ("", name.as_str()),
@@ -152,26 +154,29 @@ pub(super) fn show(visit: &PageRequest, code: &LinkCode) -> Result<PageResponse,
 
 /// Sets the password of the user of a link.
 pub(super) async fn post(
-    visit: &PageRequest,
+    request: &PageRequest,
     code: &LinkCode,
-    typed: &FormData,
+    form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    let (_, name, is_first) = link_owner(visit, code)?;
-    match Password::parse(typed.get("password"), &name) {
-        Ok(password) => redeem_link(visit, code, None, password).await,
+    let (_, name, is_first) = link_owner(request, code)?;
+    match Password::parse(form.get("password"), &name) {
+        Ok(password) => redeem_link(request, code, None, password).await,
         Err(reason) => {
             let wrong = PasswordFormErrors {
                 password: Some(reason),
                 ..PasswordFormErrors::default()
             };
-            Ok(render_form(visit, false, is_first, ("", name.as_str()), &wrong).into())
+            Ok(render_form(request, false, is_first, ("", name.as_str()), &wrong).into())
         }
     }
 }
 
 /// User of a link, and true if the link is for a first password.
-fn link_owner(visit: &PageRequest, code: &LinkCode) -> Result<(UserId, UserName, bool), PageError> {
-    visit.handle().with_state(|state| {
+fn link_owner(
+    request: &PageRequest,
+    code: &LinkCode,
+) -> Result<(UserId, UserName, bool), PageError> {
+    request.handle().with_state(|state| {
         let of = |purpose| {
             if let LinkPurpose::Password(user) = purpose {
                 state.users.get(user)
@@ -181,7 +186,7 @@ fn link_owner(visit: &PageRequest, code: &LinkCode) -> Result<(UserId, UserName,
         };
         let user = state
             .users
-            .link(&code.hash(), visit.now)
+            .link(&code.hash(), request.now)
             .and_then(|link| of(link.purpose));
         user.map(|user| (user.id, user.name.clone(), user.password.is_none()))
             .ok_or_else(link_spent_error)
@@ -189,20 +194,20 @@ fn link_owner(visit: &PageRequest, code: &LinkCode) -> Result<(UserId, UserName,
 }
 
 async fn redeem_link(
-    visit: &PageRequest,
+    request: &PageRequest,
     code: &LinkCode,
     setup: Option<FirstUser>,
     password: Password,
 ) -> Result<PageResponse, PageError> {
-    let password = visit.dashboard.password_hasher.hash(password).await?;
-    let (token, session) = new_session(visit);
+    let password = request.dashboard.password_hasher.hash(password).await?;
+    let (token, session) = new_session(request);
     let redemption = LinkRedemption {
         hash: code.hash(),
         setup,
         password,
         session,
     };
-    let session = match operations::user::redeem_link(visit.handle(), redemption).await {
+    let session = match operations::user::redeem_link(request.handle(), redemption).await {
         // Another request has used the link in the meantime.
         Err(OperationError::User(UserCommandError::LinkInvalid)) => return Err(link_spent_error()),
         Err(error) => return Err(error.into()),
@@ -210,7 +215,7 @@ async fn redeem_link(
         Ok(RedeemedLink::PasswordSet(user)) => {
             tracing::info!(
                 user = user.name.as_str(),
-                address = %visit.origin.client.addr,
+                address = %request.origin.client.addr,
                 "chose a password with a link"
             );
             return Ok(PageResponse::Redirect(
@@ -219,20 +224,20 @@ async fn redeem_link(
             ));
         }
     };
-    let user = visit
+    let user = request
         .handle()
         .with_state(|state| state.users.get(session.user).cloned());
     let (name, mark) = user
-        .map(|user| (user.name.clone(), new_browser_mark(visit, &user)))
+        .map(|user| (user.name.clone(), new_browser_mark(request, &user)))
         .unzip();
-    let address = visit.origin.client.addr;
+    let address = request.origin.client.addr;
     tracing::info!(
         user = name.as_ref().map(UserName::as_str),
         %address,
         "chose a password with a link, and signed in"
     );
     let to = PageLink {
-        base_url: &visit.dashboard.base_url,
+        base_url: &request.dashboard.base_url,
         page: &Page::Projects(),
     }
     .to_string();

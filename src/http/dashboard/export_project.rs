@@ -6,12 +6,12 @@ use super::page_request::PageRequest;
 use crate::config;
 
 /// Sends the file.
-pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let project = visit.project()?;
-    let objects = config::export_config(visit.handle(), Some(project.id), false);
+pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let project = request.project()?;
+    let objects = config::export_config(request.handle(), Some(project.id), false);
     tracing::info!(
-        user = visit.user_name(),
-        address = %visit.origin.client.addr,
+        user = request.user_name(),
+        address = %request.origin.client.addr,
         project = project.name.as_str(),
         "exported a project"
     );

@@ -52,32 +52,32 @@ pub(crate) struct CurrentProject {
 pub(super) const MAX_PROJECTS_IN_MENU: usize = 20;
 
 impl Layout {
-    pub(super) fn for_request(visit: &PageRequest, title: String) -> Self {
-        let here = visit.project().ok().map(|project| CurrentProject {
+    pub(super) fn for_request(request: &PageRequest, title: String) -> Self {
+        let here = request.project().ok().map(|project| CurrentProject {
             uuid: project.uuid,
             name: project.name.as_str().into(),
-            all: menu_projects(visit),
+            all: menu_projects(request),
         });
         Self {
             title,
-            theme: visit.viewer.theme.name(),
-            shortcuts: visit.viewer.shortcuts,
-            notice: FlashMessage::from_code(visit.query.get("m")),
-            notes: collect_banners(visit),
+            theme: request.viewer.theme.name(),
+            shortcuts: request.viewer.shortcuts,
+            notice: FlashMessage::from_code(request.query.get("m")),
+            notes: collect_banners(request),
             project: here,
-            user: visit
+            user: request
                 .viewer
                 .signed_in
                 .as_ref()
                 .map(|person| person.user.name.as_str().into()),
-            is_owner: visit.viewer.is_allowed(super::Need::Owner, None),
-            page: Some(visit.page.clone()),
-            ..Self::without_user(&visit.dashboard, "")
+            is_owner: request.viewer.is_allowed(super::Need::Owner, None),
+            page: Some(request.page.clone()),
+            ..Self::without_user(&request.dashboard, "")
         }
     }
 
     /// Layout of a page without a viewer.
-    pub(super) fn without_user(site: &DashboardState, title: &str) -> Self {
+    pub(super) fn without_user(dashboard: &DashboardState, title: &str) -> Self {
         Self {
             title: title.into(),
             theme: "system",
@@ -88,10 +88,10 @@ impl Layout {
             user: None,
             is_owner: false,
             picture: "up",
-            now: site.handle.now().secs(),
+            now: dashboard.handle.now().secs(),
             alarm: String::new(),
             page: None,
-            base_url: site.base_url.clone(),
+            base_url: dashboard.base_url.clone(),
         }
     }
 
@@ -279,29 +279,29 @@ impl Layout {
 }
 
 /// Messages about the server: for all viewers, or only for viewers who can act on them.
-fn collect_banners(visit: &PageRequest) -> Vec<Banner> {
+fn collect_banners(request: &PageRequest) -> Vec<Banner> {
     let mut notes = Vec::new();
     // A fragment of a page shows no messages.
     let taken = || {
-        visit
+        request
             .dashboard
             .one_time_secrets
-            .take(visit, &Page::SecondStep().to_string())
+            .take(request, &Page::SecondStep().to_string())
     };
-    let wrong_codes = visit.fragment.is_empty().then(taken).flatten();
+    let wrong_codes = request.fragment.is_empty().then(taken).flatten();
     notes.extend(wrong_codes.map(|text| {
-        Banner::warning(text).with_link("Your account", visit.page_url(&Page::Account()))
+        Banner::warning(text).with_link("Your account", request.page_url(&Page::Account()))
     }));
-    if !visit.handle().is_writable() {
+    if !request.handle().is_writable() {
         let text = "The database does not accept writes. Pings are answered with 503, and clients \
                     retry. Changes are not saved.";
         notes.push(Banner::error(text));
     }
-    let base_url = visit.base_url();
-    if let Some(address) = visit
+    let base_url = request.base_url();
+    if let Some(address) = request
         .origin
         .mismatched_address(base_url)
-        .filter(|_| visit.is_allowed(Need::Write))
+        .filter(|_| request.is_allowed(Need::Write))
     {
         let base_url = base_url.as_str();
         let text = format!(
@@ -310,7 +310,7 @@ fn collect_banners(visit: &PageRequest) -> Vec<Banner> {
         );
         notes.push(Banner::warning(text));
     }
-    if let Ok(project) = visit.project()
+    if let Ok(project) = request.project()
         && project.is_on_trial()
     {
         let name = project.name.as_str();
@@ -322,8 +322,8 @@ fn collect_banners(visit: &PageRequest) -> Vec<Banner> {
     notes
 }
 
-fn menu_projects(visit: &PageRequest) -> Vec<(Box<str>, Uuid)> {
-    let projects: Vec<_> = visit.handle().with_state(|state| {
+fn menu_projects(request: &PageRequest) -> Vec<(Box<str>, Uuid)> {
+    let projects: Vec<_> = request.handle().with_state(|state| {
         state
             .projects()
             .map(|found| Arc::clone(&found.project))
@@ -331,7 +331,7 @@ fn menu_projects(visit: &PageRequest) -> Vec<(Box<str>, Uuid)> {
     });
     let visible = projects
         .into_iter()
-        .filter(|project| visit.viewer.is_allowed(Need::Read, Some(project.id)));
+        .filter(|project| request.viewer.is_allowed(Need::Read, Some(project.id)));
     let mut visible: Vec<_> = visible
         .map(|project| (project.name.as_str().into(), project.uuid))
         .collect();

@@ -148,17 +148,17 @@ impl PageRequest {
 /// Answers a request for changes: with a stream of events if the client accepts one, otherwise with
 /// the changes since a frame.
 pub(super) async fn handle_request(
-    visit: PageRequest,
+    request: PageRequest,
     headers: &HeaderMap,
 ) -> Result<HttpReply, PageError> {
-    let live = Arc::clone(&visit.dashboard.live_updates);
-    let project = visit.project()?.id;
-    let only = requested_check(&visit, project)?;
+    let live = Arc::clone(&request.dashboard.live_updates);
+    let project = request.project()?.id;
+    let only = requested_check(&request, project)?;
     let hub = live.hub(project).ok_or(HttpError::Unavailable)?;
     let header = headers
         .get(&LAST_EVENT_ID_HEADER)
         .and_then(|value| value.to_str().ok());
-    let since = header.unwrap_or_else(|| visit.query.get("since"));
+    let since = header.unwrap_or_else(|| request.query.get("since"));
     // A client that names no frame starts with the next one. A frame of another hub counts as
     // dropped.
     let since = if since.is_empty() {
@@ -177,7 +177,7 @@ pub(super) async fn handle_request(
             poll_updates(&hub, since, only).await,
         )));
     }
-    let session = visit
+    let session = request
         .viewer
         .signed_in
         .as_ref()
@@ -185,9 +185,9 @@ pub(super) async fn handle_request(
         .map(|session| session.id);
     let seat = live
         .stream_limit
-        .acquire(session, visit.origin.client.addr)
+        .acquire(session, request.origin.client.addr)
         .ok_or(HttpError::TooManyStreams)?;
-    let stream = EventStream::new(&live, hub, visit.viewer.clone(), since, only, seat);
+    let stream = EventStream::new(&live, hub, request.viewer.clone(), since, only, seat);
     let mut reply = reply::with_no_store(reply::content(
         "text/event-stream",
         ResponseBody::from_endless(Box::new(stream)),
@@ -206,12 +206,15 @@ pub(super) fn session_ended_reply() -> HttpReply {
 }
 
 /// The only check that the client asks for, if the request names one.
-fn requested_check(visit: &PageRequest, project: ProjectId) -> Result<Option<CheckId>, PageError> {
-    let named = visit.query.get("check");
+fn requested_check(
+    request: &PageRequest,
+    project: ProjectId,
+) -> Result<Option<CheckId>, PageError> {
+    let named = request.query.get("check");
     if named.is_empty() {
         return Ok(None);
     }
-    visit.handle().with_state(|state| {
+    request.handle().with_state(|state| {
         let check = parse_path_uuid(named)
             .and_then(|uuid| state.check_by_uuid(uuid))
             .filter(|check| check.project == project);

@@ -25,18 +25,18 @@ pub(super) struct OneTimeSecrets(Mutex<HashMap<SecretOwner, (Duration, String)>>
 
 impl OneTimeSecrets {
     /// Stores a secret for the page of this path.
-    pub(super) fn store(&self, visit: &PageRequest, path: &str, secret: String) {
+    pub(super) fn store(&self, request: &PageRequest, path: &str, secret: String) {
         self.insert(
-            secret_owner(visit, path),
+            secret_owner(request, path),
             secret,
-            visit.handle().clock().uptime(),
+            request.handle().clock().uptime(),
         );
     }
 
     /// Stores a text for the page of this path and a new session.
     pub(super) fn store_for_session(
         &self,
-        visit: &PageRequest,
+        request: &PageRequest,
         (user, session): (UserId, SessionId),
         path: &str,
         text: String,
@@ -44,13 +44,16 @@ impl OneTimeSecrets {
         self.insert(
             (Some(user), Some(session), path.into()),
             text,
-            visit.handle().clock().uptime(),
+            request.handle().clock().uptime(),
         );
     }
 
     /// Takes the secret that the viewer created for this page.
-    pub(super) fn take(&self, visit: &PageRequest, path: &str) -> Option<String> {
-        self.remove(&secret_owner(visit, path), visit.handle().clock().uptime())
+    pub(super) fn take(&self, request: &PageRequest, path: &str) -> Option<String> {
+        self.remove(
+            &secret_owner(request, path),
+            request.handle().clock().uptime(),
+        )
     }
 
     fn insert(&self, maker: SecretOwner, secret: String, now: Duration) {
@@ -70,8 +73,8 @@ impl OneTimeSecrets {
     }
 }
 
-fn secret_owner(visit: &PageRequest, path: &str) -> SecretOwner {
-    let person = visit.viewer.signed_in.as_ref();
+fn secret_owner(request: &PageRequest, path: &str) -> SecretOwner {
+    let person = request.viewer.signed_in.as_ref();
     let session = person
         .and_then(|person| person.session.as_ref())
         .map(|session| session.id);

@@ -36,7 +36,7 @@ const FRAGMENT_HEADER: HeaderName = HeaderName::from_static("x-fragment");
 /// Size in bytes above which a page is compressed.
 const COMPRESSION_THRESHOLD: usize = 2 << 10;
 /// Makes a browser delete stored data of this site.
-const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
+const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-dashboard-data");
 
 /// Response of a page.
 pub(crate) enum PageResponse {
@@ -131,25 +131,25 @@ impl From<HtmlPage> for PageResponse {
 }
 
 /// Calls the function of a page for GET.
-fn dispatch_get(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    match &visit.page {
-        Page::Login() => sign_in::show(visit),
+fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
+    match &request.page {
+        Page::Login() => sign_in::show(request),
         Page::SecondStep() => Ok(second_step::show()),
-        Page::Setup() => choose_password::show_setup(visit, None),
-        Page::SetupCode(code) => choose_password::show_setup(visit, Some(code)),
-        Page::Invite(code) | Page::Reset(code) => choose_password::show(visit, code),
+        Page::Setup() => choose_password::show_setup(request, None),
+        Page::SetupCode(code) => choose_password::show_setup(request, Some(code)),
+        Page::Invite(code) | Page::Reset(code) => choose_password::show(request, code),
         Page::Logout() => Err(PageError::not_found()),
-        Page::Projects() => project_list::show(visit),
-        Page::AddProject() => add_project::show(visit),
-        Page::Settings(_) => project_settings::show(visit),
-        Page::Export(_) => export_project::show(visit),
-        Page::Key(_, key) => project_settings::show_key(visit, *key),
-        Page::Badges(_) => badges::show(visit),
-        Page::System() => system::show(visit),
-        Page::Users() => users::show(visit),
-        Page::User(user) => users::show_user(visit, *user),
-        Page::Account() => account::show(visit),
-        Page::AccountTotp() => totp::show(visit),
+        Page::Projects() => project_list::show(request),
+        Page::AddProject() => add_project::show(request),
+        Page::Settings(_) => project_settings::show(request),
+        Page::Export(_) => export_project::show(request),
+        Page::Key(_, key) => project_settings::show_key(request, *key),
+        Page::Badges(_) => badges::show(request),
+        Page::System() => system::show(request),
+        Page::Users() => users::show(request),
+        Page::User(user) => users::show_user(request, *user),
+        Page::Account() => account::show(request),
+        Page::AccountTotp() => totp::show(request),
         // Events are handled elsewhere.
         Page::Events(_)
         | Page::SettingsName(_)
@@ -160,22 +160,22 @@ fn dispatch_get(visit: &PageRequest) -> Result<PageResponse, PageError> {
         | Page::AccountList()
         | Page::Backup()
         | Page::AccountSessions() => Err(PageError::not_found()),
-        Page::Checks(_) => check_list::show(visit),
-        Page::Chapters() => chapters::show_list(visit),
-        Page::Chapter(chapter) => chapters::show(visit, chapter),
-        Page::AddCheck(_) => check::show_add(visit),
-        Page::Check(_) => check::show_detail(visit),
-        Page::Log(_) => check::show_log(visit),
-        Page::Ping(..) => check::show_ping(visit),
-        Page::Body(..) => check::show_body(visit),
-        Page::EditCheck(_) => check::show_edit(visit),
-        Page::RemoveCheck(_) => check::show_remove(visit),
-        Page::Preview() => check::show_preview(visit),
-        Page::Cloaked(key) => check::redirect_from_key(visit, *key),
-        Page::Integrations(_) => channels::show(visit),
-        Page::AddIntegration(..) => channels::show_add(visit),
-        Page::EditIntegration(_) => channels::show_edit(visit),
-        Page::RemoveIntegration(_) => channels::show_delete(visit),
+        Page::Checks(_) => check_list::show(request),
+        Page::Chapters() => chapters::show_list(request),
+        Page::Chapter(chapter) => chapters::show(request, chapter),
+        Page::AddCheck(_) => check::show_add(request),
+        Page::Check(_) => check::show_detail(request),
+        Page::Log(_) => check::show_log(request),
+        Page::Ping(..) => check::show_ping(request),
+        Page::Body(..) => check::show_body(request),
+        Page::EditCheck(_) => check::show_edit(request),
+        Page::RemoveCheck(_) => check::show_remove(request),
+        Page::Preview() => check::show_preview(request),
+        Page::Cloaked(key) => check::redirect_from_key(request, *key),
+        Page::Integrations(_) => channels::show(request),
+        Page::AddIntegration(..) => channels::show_add(request),
+        Page::EditIntegration(_) => channels::show_edit(request),
+        Page::RemoveIntegration(_) => channels::show_delete(request),
         // These pages have no GET, as the table of routes states.
         Page::Bulk(_)
         | Page::ChecksOfIntegration(_)
@@ -191,43 +191,45 @@ fn dispatch_get(visit: &PageRequest) -> Result<PageResponse, PageError> {
 }
 
 /// Calls the function of a page for POST.
-async fn dispatch_post(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
-    match &visit.page {
-        Page::Login() => sign_in::post(&visit, &form).await,
-        Page::SecondStep() => second_step::post(&visit, &form).await,
-        Page::Logout() => sign_in::sign_out(&visit).await,
-        Page::Setup() => choose_password::post_setup(&visit, &form).await,
-        Page::Invite(code) | Page::Reset(code) => choose_password::post(&visit, code, &form).await,
-        Page::AddProject() => add_project::post(&visit, &form).await,
-        Page::SettingsName(_) => project_settings::rename_project(&visit, &form).await,
-        Page::SettingsKeys(_) => project_settings::create_key(&visit, &form).await,
-        Page::Key(_, key) => project_settings::post_key(&visit, *key, &form).await,
-        Page::SettingsLimits(_) => project_settings::set_limits(&visit, &form).await,
-        Page::RemoveProject(_) => project_settings::delete_project(&visit, &form).await,
-        Page::Users() => users::invite_user(&visit, &form).await,
-        Page::User(user) => users::post_user(&visit, *user, &form).await,
-        Page::Account() => account::save_preferences(&visit, &form).await,
-        Page::AccountTotp() => totp::post(&visit, &form).await,
-        Page::AccountList() => account::save_list_preferences(&visit, &form).await,
-        Page::AccountPassword() => account::set_password(&visit, &form).await,
-        Page::AccountSessions() => account::end_sessions(&visit, &form).await,
-        Page::Backup() => system::send_backup(visit, form).await,
-        Page::AddCheck(_) => check::submit_new_check(visit, form).await,
-        Page::EditCheck(_) => check::update_check(visit, form).await,
-        Page::PauseCheck(_) => check::pause(&visit).await,
-        Page::ResumeCheck(_) => check::resume(&visit).await,
-        Page::PingCheck(_) => check::ping(&visit, &form).await,
-        Page::ChannelsOfCheck(_) => check::set_channels(&visit, &form).await,
-        Page::ZoneOfCheck(_) => check::set_zone(&visit, &form).await,
-        Page::CopyCheck(_) => check::copy(&visit).await,
-        Page::RemoveCheck(_) => check::delete_check(&visit).await,
-        Page::Bulk(_) => check_list::apply_bulk_action(visit, form).await,
-        Page::AddIntegration(..) => channels::create_channel(visit, form).await,
-        Page::EditIntegration(_) => channels::update_channel(visit, form).await,
-        Page::ChecksOfIntegration(_) => channels::set_checks(&visit, &form).await,
-        Page::TestIntegration(_) => channels::send_test(visit).await,
-        Page::EnableIntegration(_) => channels::enable_channel(&visit).await,
-        Page::RemoveIntegration(_) => channels::delete_channel(&visit).await,
+async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
+    match &request.page {
+        Page::Login() => sign_in::post(&request, &form).await,
+        Page::SecondStep() => second_step::post(&request, &form).await,
+        Page::Logout() => sign_in::sign_out(&request).await,
+        Page::Setup() => choose_password::post_setup(&request, &form).await,
+        Page::Invite(code) | Page::Reset(code) => {
+            choose_password::post(&request, code, &form).await
+        }
+        Page::AddProject() => add_project::post(&request, &form).await,
+        Page::SettingsName(_) => project_settings::rename_project(&request, &form).await,
+        Page::SettingsKeys(_) => project_settings::create_key(&request, &form).await,
+        Page::Key(_, key) => project_settings::post_key(&request, *key, &form).await,
+        Page::SettingsLimits(_) => project_settings::set_limits(&request, &form).await,
+        Page::RemoveProject(_) => project_settings::delete_project(&request, &form).await,
+        Page::Users() => users::invite_user(&request, &form).await,
+        Page::User(user) => users::post_user(&request, *user, &form).await,
+        Page::Account() => account::save_preferences(&request, &form).await,
+        Page::AccountTotp() => totp::post(&request, &form).await,
+        Page::AccountList() => account::save_list_preferences(&request, &form).await,
+        Page::AccountPassword() => account::set_password(&request, &form).await,
+        Page::AccountSessions() => account::end_sessions(&request, &form).await,
+        Page::Backup() => system::send_backup(request, form).await,
+        Page::AddCheck(_) => check::submit_new_check(request, form).await,
+        Page::EditCheck(_) => check::update_check(request, form).await,
+        Page::PauseCheck(_) => check::pause(&request).await,
+        Page::ResumeCheck(_) => check::resume(&request).await,
+        Page::PingCheck(_) => check::ping(&request, &form).await,
+        Page::ChannelsOfCheck(_) => check::set_channels(&request, &form).await,
+        Page::ZoneOfCheck(_) => check::set_zone(&request, &form).await,
+        Page::CopyCheck(_) => check::copy(&request).await,
+        Page::RemoveCheck(_) => check::delete_check(&request).await,
+        Page::Bulk(_) => check_list::apply_bulk_action(request, form).await,
+        Page::AddIntegration(..) => channels::create_channel(request, form).await,
+        Page::EditIntegration(_) => channels::update_channel(request, form).await,
+        Page::ChecksOfIntegration(_) => channels::set_checks(&request, &form).await,
+        Page::TestIntegration(_) => channels::send_test(request).await,
+        Page::EnableIntegration(_) => channels::enable_channel(&request).await,
+        Page::RemoveIntegration(_) => channels::delete_channel(&request).await,
         // These pages have no form, as the table of routes states.
         Page::Badges(_)
         | Page::System()
@@ -251,55 +253,58 @@ async fn dispatch_post(visit: PageRequest, form: FormData) -> Result<PageRespons
 
 /// Answers a request to a target of the dashboard.
 pub(crate) async fn handle_request(
-    site: &Arc<DashboardState>,
+    dashboard: &Arc<DashboardState>,
     budget: &ByteBudget,
     target: DashboardTarget,
     request: Request<IncomingBody<'_>>,
     peer: Peer,
 ) -> HttpReply {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    let came = RequestOrigin::from_headers(request.headers(), peer, site);
-    let before = referring_page(site, &request);
+    let origin = RequestOrigin::from_headers(request.headers(), peer, dashboard);
+    let before = referring_page(dashboard, &request);
     let reply = match target {
         DashboardTarget::Asset(_) | DashboardTarget::Favicon | DashboardTarget::Robots
             if !is_read =>
         {
-            PageError::method_not_allowed("GET, HEAD").reply(site, None)
+            PageError::method_not_allowed("GET, HEAD").reply(dashboard, None)
         }
         DashboardTarget::Asset(file) => asset_reply(file, request.headers()),
         // The URL of the favicon changes with its content, so this redirect is not cached without
         // revalidation.
         DashboardTarget::Favicon => with_private_caching(reply::moved_permanently(&format!(
             "{}/{}",
-            site.base_url.path(),
+            dashboard.base_url.path(),
             assets::asset_path("favicon-up.svg")
         ))),
         DashboardTarget::Robots => {
             with_private_caching(reply::text("User-agent: *\nDisallow: /\n"))
         }
         DashboardTarget::Redirect(page) => {
-            reply::moved_permanently(&url_with_query(site, &page, request.uri().query()))
+            reply::moved_permanently(&url_with_query(dashboard, &page, request.uri().query()))
         }
-        DashboardTarget::Page(page) => handle_page(site, budget, page, request, peer)
+        DashboardTarget::Page(page) => handle_page(dashboard, budget, page, request, peer)
             .await
-            .unwrap_or_else(|trouble| with_private_caching(trouble.reply(site, before))),
+            .unwrap_or_else(|trouble| with_private_caching(trouble.reply(dashboard, before))),
     };
-    with_security_headers(site, &came, reply)
+    with_security_headers(dashboard, &origin, reply)
 }
 
 /// Page of this server that sent the form, whatever host the browser names.
-fn referring_page(site: &DashboardState, request: &Request<IncomingBody<'_>>) -> Option<String> {
+fn referring_page(
+    dashboard: &DashboardState,
+    request: &Request<IncomingBody<'_>>,
+) -> Option<String> {
     let from = request
         .headers()
         .get(REFERER)
         .filter(|_| *request.method() == Method::POST)?;
     let from = from.to_str().ok()?.parse::<Uri>().ok()?;
-    sign_in::parse_next_url(site, from.path_and_query()?.as_str())
+    sign_in::parse_next_url(dashboard, from.path_and_query()?.as_str())
 }
 
 /// Error page for an unknown path. `None` if the client is not a browser.
 pub(crate) fn not_found_page(
-    site: &DashboardState,
+    dashboard: &DashboardState,
     headers: &HeaderMap,
     peer: Peer,
 ) -> Option<HttpReply> {
@@ -309,15 +314,15 @@ pub(crate) fn not_found_page(
         .is_some_and(|accept| accept.contains("text/html"));
     reads.then(|| {
         with_security_headers(
-            site,
-            &RequestOrigin::from_headers(headers, peer, site),
-            with_private_caching(PageError::not_found().reply(site, None)),
+            dashboard,
+            &RequestOrigin::from_headers(headers, peer, dashboard),
+            with_private_caching(PageError::not_found().reply(dashboard, None)),
         )
     })
 }
 
 async fn handle_page(
-    site: &Arc<DashboardState>,
+    dashboard: &Arc<DashboardState>,
     budget: &ByteBudget,
     page: Page,
     request: Request<IncomingBody<'_>>,
@@ -330,11 +335,11 @@ async fn handle_page(
         _ => (None, false),
     };
     let need = need.ok_or_else(|| PageError::method_not_allowed(allowed_methods(&page)))?;
-    let came = RequestOrigin::from_headers(&head.headers, peer, site);
+    let origin = RequestOrigin::from_headers(&head.headers, peer, dashboard);
     if is_form {
-        came.require_same_origin(&site.base_url)?;
+        origin.require_same_origin(&dashboard.base_url)?;
     }
-    let viewer = viewer::identify_viewer(site, &came, &head.headers, peer.address).await?;
+    let viewer = viewer::identify_viewer(dashboard, &origin, &head.headers, peer.address).await?;
     if viewer.is_anonymous() && need != Need::Nothing {
         if head.headers.contains_key(FRAGMENT_HEADER) {
             return Err(PageError::session_expired());
@@ -343,27 +348,30 @@ async fn handle_page(
             return Ok(live_updates::session_ended_reply());
         }
         if is_form && page != Page::Logout() {
-            let form = FormData::read(body, budget, &site.outgoing).await?;
-            let dashboard = Arc::clone(site);
-            let path = url_with_query(site, &page, head.uri.query());
+            let form = FormData::read(body, budget, &dashboard.outgoing).await?;
+            let shared_dashboard = Arc::clone(dashboard);
+            let path = url_with_query(dashboard, &page, head.uri.query());
             return page_reply(
-                site,
-                site.outgoing
-                    .run_blocking(move || session_expired::render_page(&dashboard, &path, &form))
+                dashboard,
+                dashboard
+                    .outgoing
+                    .run_blocking(move || {
+                        session_expired::render_page(&shared_dashboard, &path, &form)
+                    })
                     .await?,
                 false,
             )
             .await;
         }
         return Ok(with_private_caching(reply::see_other(
-            &sign_in::sign_in_url(site, &page, head.uri.query()),
+            &sign_in::sign_in_url(dashboard, &page, head.uri.query()),
         )));
     }
     let jar = CookieJar {
-        is_secure: came.is_secure(&site.base_url),
-        base_path: site.base_url.path(),
+        is_secure: origin.is_secure(&dashboard.base_url),
+        base_path: dashboard.base_url.path(),
     };
-    let zips = accepts_gzip(&head.headers) && !came.is_cross_site();
+    let zips = accepts_gzip(&head.headers) && !origin.is_cross_site();
     let query = Query(
         request::query(&head.uri)
             .filter_map(|(name, value)| name.zip(value))
@@ -375,31 +383,36 @@ async fn handle_page(
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default()
         .into();
-    let visit = PageRequest::authorize(
-        site,
+    let request = PageRequest::authorize(
+        dashboard,
         PendingRequest {
             page,
             viewer,
-            origin: came,
+            origin,
             query,
             fragment,
         },
         need,
     )?;
-    if matches!(visit.page, Page::Events(_)) {
-        return live_updates::handle_request(visit, &head.headers).await;
+    if matches!(request.page, Page::Events(_)) {
+        return live_updates::handle_request(request, &head.headers).await;
     }
-    let back = visit.list_return();
+    let back = request.list_return();
     let done = if is_form {
-        let form = FormData::read(body, budget, &site.outgoing).await?;
-        dispatch_post(visit, form).await?
+        let form = FormData::read(body, budget, &dashboard.outgoing).await?;
+        dispatch_post(request, form).await?
     } else {
-        match visit.viewer.is_anonymous() {
+        match request.viewer.is_anonymous() {
             true => {
-                site.run_blocking_anonymous(move || dispatch_get(&visit))
+                dashboard
+                    .run_blocking_anonymous(move || dispatch_get(&request))
                     .await??
             }
-            false => site.run_blocking(move || dispatch_get(&visit)).await??,
+            false => {
+                dashboard
+                    .run_blocking(move || dispatch_get(&request))
+                    .await??
+            }
         }
     };
     match done {
@@ -419,19 +432,20 @@ async fn handle_page(
             Ok(reply)
         }
         PageResponse::Redirect(page, notice) => Ok(with_private_caching(reply::see_other(
-            &redirect_url(site, &page, notice, &back),
+            &redirect_url(dashboard, &page, notice, &back),
         ))),
         PageResponse::RedirectWithMark { page, notice, mark } => {
-            let reply =
-                with_private_caching(reply::see_other(&redirect_url(site, &page, notice, &back)));
+            let reply = with_private_caching(reply::see_other(&redirect_url(
+                dashboard, &page, notice, &back,
+            )));
             Ok(match mark {
                 Some(mark) => with_cookie(reply, &jar.set_mark(&mark)),
                 None => reply,
             })
         }
-        PageResponse::Html(html) => page_reply(site, html, zips).await,
+        PageResponse::Html(html) => page_reply(dashboard, html, zips).await,
         PageResponse::Download { name, content } => {
-            Ok(attachment(&name, site.outgoing.buffer(content).await?))
+            Ok(attachment(&name, dashboard.outgoing.buffer(content).await?))
         }
         PageResponse::Stream { name, content } => Ok(attachment(&name, content)),
     }
@@ -455,7 +469,7 @@ fn with_cookie(mut reply: HttpReply, cookie: &str) -> HttpReply {
 
 /// Response with a page.
 async fn page_reply(
-    site: &DashboardState,
+    dashboard: &DashboardState,
     html: HtmlPage,
     zips: bool,
 ) -> Result<HttpReply, PageError> {
@@ -466,13 +480,14 @@ async fn page_reply(
     } = html;
     let zips = zips && text.len() > COMPRESSION_THRESHOLD;
     let bytes = if zips {
-        site.outgoing
+        dashboard
+            .outgoing
             .run_blocking(move || assets::gzip(text.as_bytes(), Compression::fast()))
             .await?
     } else {
         text.into_bytes()
     };
-    let content = site.outgoing.buffer(bytes).await?;
+    let content = dashboard.outgoing.buffer(bytes).await?;
     let mut reply = match fault {
         Some(fault) => fault.to_page(content),
         None => reply::page(content),
@@ -535,23 +550,23 @@ fn allowed_methods(page: &Page) -> &'static str {
     }
 }
 
-fn url_with_query(site: &DashboardState, page: &Page, query: Option<&str>) -> String {
+fn url_with_query(dashboard: &DashboardState, page: &Page, query: Option<&str>) -> String {
     let link = PageLink {
-        base_url: &site.base_url,
+        base_url: &dashboard.base_url,
         page,
     };
     query.map_or_else(|| link.to_string(), |query| format!("{link}?{query}"))
 }
 
-/// URL of a redirect after a form. Pages of checks keep the list that the viewer came from.
+/// URL of a redirect after a form. Pages of checks keep the list that the viewer origin from.
 fn redirect_url(
-    site: &DashboardState,
+    dashboard: &DashboardState,
     page: &Page,
     notice: Option<FlashMessage>,
     back: &ListReturn,
 ) -> String {
     let link = PageLink {
-        base_url: &site.base_url,
+        base_url: &dashboard.base_url,
         page,
     }
     .to_string();

@@ -53,35 +53,36 @@ impl PageRequest {
     /// Finds the resource of the page and checks the access to it. A missing resource and one that
     /// the viewer may not see give the same error.
     pub(super) fn authorize(
-        site: &Arc<DashboardState>,
-        asked: PendingRequest,
+        dashboard: &Arc<DashboardState>,
+        pending: PendingRequest,
         need: Need,
     ) -> Result<Self, PageError> {
         let PendingRequest {
             page,
             viewer,
-            origin: came,
+            origin,
             query,
             fragment,
-        } = asked;
-        let place = find_resource(&site.handle, page.scope()).ok_or_else(PageError::not_found)?;
-        let project = place.project().map(|project| project.id);
+        } = pending;
+        let resource =
+            find_resource(&dashboard.handle, page.scope()).ok_or_else(PageError::not_found)?;
+        let project = resource.project().map(|project| project.id);
         if !viewer.is_allowed(Need::Read, project) && project.is_some() {
             return Err(PageError::not_found());
         }
         if !viewer.is_allowed(need, project) {
             return Err(PageError::forbidden(need));
         }
-        let now = site.handle.now();
+        let now = dashboard.handle.now();
         Ok(Self {
-            dashboard: Arc::clone(site),
+            dashboard: Arc::clone(dashboard),
             page,
             viewer,
-            origin: came,
+            origin,
             query,
             fragment,
             now,
-            resource: place,
+            resource,
         })
     }
 
@@ -157,12 +158,12 @@ impl PageRequest {
         .to_string()
     }
 
-    /// Link to the list that the viewer came from.
+    /// Link to the list that the viewer origin from.
     pub(crate) fn list_return(&self) -> ListReturn {
         ListReturn::parse(self.query.get("back"), self.viewer.list_preferences)
     }
 
-    /// URL of a page of a check that keeps the list that the viewer came from.
+    /// URL of a page of a check that keeps the list that the viewer origin from.
     pub(crate) fn page_url_with_return(&self, page: &Page) -> String {
         self.list_return().url_with_return(&self.page_url(page))
     }

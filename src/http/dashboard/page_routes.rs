@@ -164,7 +164,7 @@ pages! {
     SecondStep() of Scope::Server, ["login" "code"], get Nothing, post Nothing;
     /// Signs out.
     Logout() of Scope::Server, ["logout"], post Nothing;
-    /// Creates the first owner, with a code that is typed.
+    /// Creates the first owner, with a code that is form.
     Setup() of Scope::Server, ["setup"], get Nothing, post Nothing;
     /// Creates the first owner, with the code of a link.
     SetupCode(code: LinkCode) of Scope::Server, ["setup" code], get Nothing;

@@ -35,11 +35,11 @@ impl PasswordHasher {
     /// Checks a password against a hash. Without a hash it takes as long.
     pub(super) async fn verify(
         &self,
-        typed: &str,
+        form: &str,
         hash: Option<PasswordHash>,
     ) -> Result<PasswordMatch, HttpError> {
-        let typed = typed.as_bytes().to_vec();
-        self.run_with_permit(move || password::check(&typed, hash.as_ref()))
+        let form = form.as_bytes().to_vec();
+        self.run_with_permit(move || password::check(&form, hash.as_ref()))
             .await
     }
 

@@ -61,23 +61,23 @@ struct ProjectListRow {
 }
 
 /// Renders the checks of the only project, or all projects, the most urgent first.
-pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let mut projects: Vec<_> = visit.handle().with_state(|state| {
+pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let mut projects: Vec<_> = request.handle().with_state(|state| {
         state
             .projects()
             .map(|found| Arc::clone(&found.project))
             .collect()
     });
-    projects.retain(|project| visit.viewer.is_allowed(Need::Read, Some(project.id)));
-    if &*visit.fragment == "switcher" {
+    projects.retain(|project| request.viewer.is_allowed(Need::Read, Some(project.id)));
+    if &*request.fragment == "switcher" {
         projects.sort_unstable_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
         projects.truncate(MAX_PROJECTS_IN_MENU);
         let projects = projects
             .iter()
-            .map(|project| project_row(visit, project))
+            .map(|project| project_row(request, project))
             .collect();
         return Ok(HtmlPage::from_template(&ProjectMenuFragment {
-            frame: visit.layout("Projects"),
+            frame: request.layout("Projects"),
             projects,
         })
         .into());
@@ -87,7 +87,7 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     }
     let mut rows: Vec<_> = projects
         .iter()
-        .map(|project| project_row(visit, project))
+        .map(|project| project_row(request, project))
         .collect();
     rows.sort_by(|one, other| {
         one.worst
@@ -103,10 +103,10 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
             .map(|(_, count)| count)
             .sum()
     };
-    let frame = visit
+    let frame = request
         .layout("Projects")
         .with_check_counts(count(DisplayStatus::Late), count(DisplayStatus::Down));
-    Ok(match &*visit.fragment {
+    Ok(match &*request.fragment {
         "projects" => HtmlPage::from_template(&ProjectListFragment {
             frame,
             projects: rows,
@@ -120,13 +120,13 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     .into())
 }
 
-fn project_row(visit: &PageRequest, project: &Project) -> ProjectListRow {
+fn project_row(request: &PageRequest, project: &Project) -> ProjectListRow {
     let mut counts = BTreeMap::<DisplayStatus, usize>::new();
     let mut down = Vec::new();
     let mut last = None;
-    visit.handle().for_each_check(project.id, |check| {
+    request.handle().for_each_check(project.id, |check| {
         let shown = DisplayStatus::from_status(
-            check.state.visible_status(&check.settings, visit.now),
+            check.state.visible_status(&check.settings, request.now),
             check.state.run.is_some(),
         );
         *counts.entry(shown).or_default() += 1;
@@ -144,7 +144,7 @@ fn project_row(visit: &PageRequest, project: &Project) -> ProjectListRow {
         uuid: project.uuid,
         name: project.name.as_str().into(),
         checks: counts.values().sum(),
-        last: last.map(|at| DisplayTime::relative(at, &visit.time_formatter())),
+        last: last.map(|at| DisplayTime::relative(at, &request.time_formatter())),
         worst: counts.keys().next().copied().unwrap_or(DisplayStatus::New),
         more_down: counts
             .get(&DisplayStatus::Down)

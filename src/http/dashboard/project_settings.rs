@@ -71,28 +71,28 @@ struct SettingsFormErrors {
     delete: Option<&'static str>,
 }
 
-pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    Ok(render_page(visit, SettingsFormErrors::default())?.into())
+pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(request, SettingsFormErrors::default())?.into())
 }
 
-fn render_page(visit: &PageRequest, wrong: SettingsFormErrors) -> Result<HtmlPage, PageError> {
-    let project = visit.project()?;
-    let may_write = visit.is_allowed(Need::Write);
-    let is_owner = visit.is_allowed(Need::Owner);
+fn render_page(request: &PageRequest, wrong: SettingsFormErrors) -> Result<HtmlPage, PageError> {
+    let project = request.project()?;
+    let may_write = request.is_allowed(Need::Write);
+    let is_owner = request.is_allowed(Need::Owner);
     let path = Page::Settings(project.uuid).to_string();
     let made = if may_write {
-        visit.dashboard.one_time_secrets.take(visit, &path)
+        request.dashboard.one_time_secrets.take(request, &path)
     } else {
         None
     };
     let keys: Vec<_> = if may_write {
-        operations::key::list(visit.handle(), Some(project.id))
+        operations::key::list(request.handle(), Some(project.id))
     } else {
         Vec::new()
     };
     let (ping_keys, api_keys): (Vec<_>, Vec<_>) = keys
         .iter()
-        .map(|(_, key)| key_row(visit, key))
+        .map(|(_, key)| key_row(request, key))
         .partition(|row| row.text.is_some());
     let is_secret = made.is_some() || !ping_keys.is_empty();
     let limit = project
@@ -123,7 +123,7 @@ fn render_page(visit: &PageRequest, wrong: SettingsFormErrors) -> Result<HtmlPag
         |(pings, checks, reason)| (pings, checks, Some(reason)),
     );
     let settings = ProjectSettingsPage {
-        frame: visit.layout("Settings"),
+        frame: request.layout("Settings"),
         name: name.unwrap_or_else(|| project.name.as_str().into()),
         name_is_wrong,
         may_write,
@@ -136,18 +136,18 @@ fn render_page(visit: &PageRequest, wrong: SettingsFormErrors) -> Result<HtmlPag
         ping_label: ping_label.unwrap_or_default(),
         ping_label_is_wrong,
         is_read_only: access == Some(KeyAccess::ReadOnly),
-        people: project_members(visit, project),
+        people: project_members(request, project),
         ping_log_limit: pings,
         check_limit: checks,
         limit_is_wrong,
-        checks: visit.handle().with_state(|state| {
+        checks: request.handle().with_state(|state| {
             state
                 .project(project.id)
                 .map_or(0, |found| found.checks.len())
         }),
-        asks_password: needs_password(visit),
+        asks_password: needs_password(request),
         delete_is_wrong: wrong.delete,
-        own: visit.page_url(&Page::Settings(project.uuid)),
+        own: request.page_url(&Page::Settings(project.uuid)),
     };
     let html = HtmlPage::from_template(&settings);
     let html = if is_secret {
@@ -163,15 +163,15 @@ fn render_page(visit: &PageRequest, wrong: SettingsFormErrors) -> Result<HtmlPag
 }
 
 /// True if a critical action requires the password.
-pub(super) fn needs_password(visit: &PageRequest) -> bool {
-    let person = visit.viewer.signed_in.as_ref();
+pub(super) fn needs_password(request: &PageRequest) -> bool {
+    let person = request.viewer.signed_in.as_ref();
     let session = person
         .filter(|person| person.user.password.is_some())
         .and_then(|person| person.session.as_ref());
-    session.is_some_and(|session| !session.is_confirmed(visit.now))
+    session.is_some_and(|session| !session.is_confirmed(request.now))
 }
 
-fn key_row(visit: &PageRequest, key: &ProjectKey) -> KeyListRow {
+fn key_row(request: &PageRequest, key: &ProjectKey) -> KeyListRow {
     KeyListRow {
         id: key.id.0,
         access: match key.secret.access() {
@@ -181,10 +181,10 @@ fn key_row(visit: &PageRequest, key: &ProjectKey) -> KeyListRow {
         },
         label: key.label.as_str().into(),
         hint: key.hint.as_ref().into(),
-        made: DisplayTime::relative(key.created, &visit.time_formatter()),
+        made: DisplayTime::relative(key.created, &request.time_formatter()),
         used: key.last_use.map(|used| {
             (
-                DisplayTime::relative(used.at, &visit.time_formatter()),
+                DisplayTime::relative(used.at, &request.time_formatter()),
                 used.from,
             )
         }),
@@ -197,8 +197,8 @@ fn key_row(visit: &PageRequest, key: &ProjectKey) -> KeyListRow {
     }
 }
 
-fn project_members(visit: &PageRequest, project: &Project) -> Vec<ProjectMemberRow> {
-    visit.handle().with_state(|state| {
+fn project_members(request: &PageRequest, project: &Project) -> Vec<ProjectMemberRow> {
+    request.handle().with_state(|state| {
         let mut people: Vec<_> = state
             .users
             .iter()
@@ -222,27 +222,27 @@ fn project_members(visit: &PageRequest, project: &Project) -> Vec<ProjectMemberR
 
 /// Renames the project.
 pub(super) async fn rename_project(
-    visit: &PageRequest,
-    typed: &FormData,
+    request: &PageRequest,
+    form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    let project = visit.project()?;
-    let typed = typed.get("name");
+    let project = request.project()?;
+    let form = form.get("name");
     let refused = |reason: &str| {
         Ok(render_page(
-            visit,
+            request,
             SettingsFormErrors {
-                name: Some((typed.into(), reason.into())),
+                name: Some((form.into(), reason.into())),
                 ..SettingsFormErrors::default()
             },
         )?
         .into())
     };
-    let name = match ProjectName::parse(typed) {
+    let name = match ProjectName::parse(form) {
         Ok(name) => Some(name),
         Err(reason) => return refused(reason),
     };
     match operations::project::update(
-        visit.handle(),
+        request.handle(),
         project.id,
         ProjectChanges {
             name,
@@ -252,17 +252,17 @@ pub(super) async fn rename_project(
     .await
     {
         Err(error @ OperationError::ProjectNameTaken) => refused(&error.to_string()),
-        done => redirect_after_save(visit, done),
+        done => redirect_after_save(request, done),
     }
 }
 
 /// Sets the limits of the project.
 pub(super) async fn set_limits(
-    visit: &PageRequest,
-    typed: &FormData,
+    request: &PageRequest,
+    form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    let pings = typed.get("pings").trim();
-    let checks = typed.get("checks").trim();
+    let pings = form.get("pings").trim();
+    let checks = form.get("checks").trim();
     let check_limit = if checks.is_empty() {
         Some(None)
     } else {
@@ -271,7 +271,7 @@ pub(super) async fn set_limits(
     let (Ok(ping_log_limit), Some(check_limit)) = (pings.parse(), check_limit) else {
         let reason = "enter whole numbers; leave the maximum number of checks empty for no limit";
         return Ok(render_page(
-            visit,
+            request,
             SettingsFormErrors {
                 limits: Some((pings.into(), checks.into(), reason)),
                 ..SettingsFormErrors::default()
@@ -285,35 +285,35 @@ pub(super) async fn set_limits(
         ..ProjectChanges::default()
     };
     redirect_after_save(
-        visit,
-        operations::project::update(visit.handle(), visit.project()?.id, changes).await,
+        request,
+        operations::project::update(request.handle(), request.project()?.id, changes).await,
     )
 }
 
 fn redirect_after_save(
-    visit: &PageRequest,
+    request: &PageRequest,
     done: Result<(), OperationError>,
 ) -> Result<PageResponse, PageError> {
     done?;
     Ok(PageResponse::Redirect(
-        Page::Settings(visit.project()?.uuid),
+        Page::Settings(request.project()?.uuid),
         FlashMessage::from_code("saved"),
     ))
 }
 
 /// Creates a key.
 pub(super) async fn create_key(
-    visit: &PageRequest,
-    typed: &FormData,
+    request: &PageRequest,
+    form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    let project = visit.project()?;
-    let label = typed.get("label");
-    let access = KeyAccess::parse(typed.get("access")).ok_or_else(PageError::not_found)?;
+    let project = request.project()?;
+    let label = form.get("label");
+    let access = KeyAccess::parse(form.get("access")).ok_or_else(PageError::not_found)?;
     let label = match KeyLabel::parse(label.trim()) {
         Ok(label) => label,
         Err(reason) => {
             return Ok(render_page(
-                visit,
+                request,
                 SettingsFormErrors {
                     label: Some((label.into(), access, reason)),
                     ..SettingsFormErrors::default()
@@ -322,10 +322,10 @@ pub(super) async fn create_key(
             .into());
         }
     };
-    let (id, key) = operations::key::create(visit.handle(), project.id, access, label).await?;
+    let (id, key) = operations::key::create(request.handle(), project.id, access, label).await?;
     tracing::info!(
-        user = visit.user_name(),
-        address = %visit.origin.client.addr,
+        user = request.user_name(),
+        address = %request.origin.client.addr,
         key = id.0,
         "created a key"
     );
@@ -336,10 +336,10 @@ pub(super) async fn create_key(
             FlashMessage::from_code("ping-key-made"),
         ));
     }
-    visit
+    request
         .dashboard
         .one_time_secrets
-        .store(visit, &settings.to_string(), key);
+        .store(request, &settings.to_string(), key);
     Ok(PageResponse::Redirect(settings, None))
 }
 
@@ -355,24 +355,24 @@ struct RevokeKeyPage {
 }
 
 /// Renders the confirmation page, with the effects of revoking the key.
-pub(super) fn show_key(visit: &PageRequest, id: u64) -> Result<PageResponse, PageError> {
-    let key = key_row(visit, &find_key(visit, id)?);
+pub(super) fn show_key(request: &PageRequest, id: u64) -> Result<PageResponse, PageError> {
+    let key = key_row(request, &find_key(request, id)?);
     let label = key.label.clone();
-    Ok(render_key_page(visit, id, key, label, None)?.into())
+    Ok(render_key_page(request, id, key, label, None)?.into())
 }
 
 fn render_key_page(
-    visit: &PageRequest,
+    request: &PageRequest,
     id: u64,
     key: KeyListRow,
     label: String,
     label_is_wrong: Option<&'static str>,
 ) -> Result<HtmlPage, PageError> {
-    let project = visit.project()?.uuid;
-    let own = visit.page_url(&Page::Key(project, id));
-    let back = visit.page_url(&Page::Settings(project));
+    let project = request.project()?.uuid;
+    let own = request.page_url(&Page::Key(project, id));
+    let back = request.page_url(&Page::Settings(project));
     Ok(HtmlPage::from_template(&RevokeKeyPage {
-        frame: visit.layout("Key"),
+        frame: request.layout("Key"),
         key,
         label,
         label_is_wrong,
@@ -383,50 +383,50 @@ fn render_key_page(
 
 /// Revokes or renames the key.
 pub(super) async fn post_key(
-    visit: &PageRequest,
+    request: &PageRequest,
     id: u64,
-    typed: &FormData,
+    form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    let key = find_key(visit, id)?;
-    if typed.has("label") {
-        let typed = typed.get("label").trim();
-        let label = match KeyLabel::parse(typed) {
+    let key = find_key(request, id)?;
+    if form.has("label") {
+        let form = form.get("label").trim();
+        let label = match KeyLabel::parse(form) {
             Ok(label) => label,
             Err(reason) => {
                 return Ok(render_key_page(
-                    visit,
+                    request,
                     id,
-                    key_row(visit, &key),
-                    typed.into(),
+                    key_row(request, &key),
+                    form.into(),
                     Some(reason),
                 )?
                 .with_invalid_form()
                 .into());
             }
         };
-        operations::key::rename(visit.handle(), key.id, label).await?;
+        operations::key::rename(request.handle(), key.id, label).await?;
         return Ok(PageResponse::Redirect(
-            Page::Settings(visit.project()?.uuid),
+            Page::Settings(request.project()?.uuid),
             FlashMessage::from_code("saved"),
         ));
     }
-    operations::key::revoke(visit.handle(), id).await?;
+    operations::key::revoke(request.handle(), id).await?;
     tracing::info!(
-        user = visit.user_name(),
-        address = %visit.origin.client.addr,
+        user = request.user_name(),
+        address = %request.origin.client.addr,
         key = id,
         "revoked a key"
     );
     Ok(PageResponse::Redirect(
-        Page::Settings(visit.project()?.uuid),
+        Page::Settings(request.project()?.uuid),
         FlashMessage::from_code("key-revoked"),
     ))
 }
 
 /// Finds a key of this project.
-fn find_key(visit: &PageRequest, id: u64) -> Result<ProjectKey, PageError> {
-    let project = visit.project()?.id;
-    visit.handle().with_state(|state| {
+fn find_key(request: &PageRequest, id: u64) -> Result<ProjectKey, PageError> {
+    let project = request.project()?.id;
+    request.handle().with_state(|state| {
         state
             .key(KeyId(id))
             .filter(|key| key.project == project)
@@ -437,13 +437,13 @@ fn find_key(visit: &PageRequest, id: u64) -> Result<ProjectKey, PageError> {
 
 /// Deletes the project.
 pub(super) async fn delete_project(
-    visit: &PageRequest,
-    typed: &FormData,
+    request: &PageRequest,
+    form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    let project = visit.project()?;
+    let project = request.project()?;
     let refused = |reason| {
         Ok(render_page(
-            visit,
+            request,
             SettingsFormErrors {
                 delete: Some(reason),
                 ..SettingsFormErrors::default()
@@ -451,16 +451,16 @@ pub(super) async fn delete_project(
         )?
         .into())
     };
-    if typed.get("name") != project.name.as_str() {
+    if form.get("name") != project.name.as_str() {
         return refused("enter the exact name of the project");
     }
-    if !has_confirmed_password(visit, typed.get("password")).await? {
+    if !has_confirmed_password(request, form.get("password")).await? {
         return refused("enter your password");
     }
-    operations::project::delete(visit.handle(), project.id).await?;
+    operations::project::delete(request.handle(), project.id).await?;
     tracing::info!(
-        user = visit.user_name(),
-        address = %visit.origin.client.addr,
+        user = request.user_name(),
+        address = %request.origin.client.addr,
         project = project.name.as_str(),
         "deleted a project"
     );

@@ -108,20 +108,21 @@ impl ProxyAuth {
 /// If the header has several values, the secret is missing or wrong, the user has no access, or the
 /// request is for an unknown host.
 pub(super) async fn authenticate(
-    site: &DashboardState,
+    dashboard: &DashboardState,
     came: &RequestOrigin,
     headers: &HeaderMap,
     peer: SocketAddr,
 ) -> Result<Option<SignedInUser>, PageError> {
-    let Some(forward) = &site.config.proxy_auth else {
+    let Some(forward) = &dashboard.config.proxy_auth else {
         return Ok(None);
     };
-    if !is_trusted(peer.ip(), &site.trusted_proxies) || !headers.contains_key(&forward.header) {
+    if !is_trusted(peer.ip(), &dashboard.trusted_proxies) || !headers.contains_key(&forward.header)
+    {
         return Ok(None);
     }
     // The first user becomes owner by the link that the server logs at its start. Before that a
     // proxy cannot sign in, or the server would have no owner.
-    if site.handle.with_state(|state| state.users.is_empty()) {
+    if dashboard.handle.with_state(|state| state.users.is_empty()) {
         return Ok(None);
     }
     let mut values = headers.get_all(&forward.header).into_iter();
@@ -149,22 +150,22 @@ pub(super) async fn authenticate(
     }
     // Another site may point its name to the proxy, and the proxy may recognize the browser by
     // other means than a cookie.
-    if let Some(host) = came.unknown_host(site) {
+    if let Some(host) = came.unknown_host(dashboard) {
         return Err(PageError::unknown_host_behind_proxy(host));
     }
-    let known = site
+    let known = dashboard
         .handle
         .with_state(|state| state.users.by_name(&name).cloned());
     let user = match (known, forward.new_user_membership) {
         (Some(user), _) => user,
         (None, Some(kind)) if name.as_str() == header_name => {
-            create_user(site, name, kind, peer.ip()).await?
+            create_user(dashboard, name, kind, peer.ip()).await?
         }
         (None, _) => return Err(unknown_user_error(header_name)),
     };
     // Names chosen here are compared after folding. Another system may have distinguished them.
     if user.name.as_str() != header_name {
-        if let Some(left_out) = SIMILAR_NAME_LOG.admit(site.handle.now()) {
+        if let Some(left_out) = SIMILAR_NAME_LOG.admit(dashboard.handle.now()) {
             tracing::warn!(
                 name = header_name,
                 user = user.name.as_str(),
@@ -186,13 +187,13 @@ pub(super) async fn authenticate(
 /// Creates a user at the first sign-in. A name that can be mistaken for the name of another user is
 /// refused; an owner has to create that user.
 async fn create_user(
-    site: &DashboardState,
+    dashboard: &DashboardState,
     name: UserName,
     kind: Membership,
     peer: IpAddr,
 ) -> Result<Arc<User>, PageError> {
-    if let Some(reason) = find_deception(site, &name) {
-        if let Some(left_out) = DECEPTIVE_NAME_LOG.admit(site.handle.now()) {
+    if let Some(reason) = find_deception(dashboard, &name) {
+        if let Some(left_out) = DECEPTIVE_NAME_LOG.admit(dashboard.handle.now()) {
             tracing::warn!(
                 name = name.as_str(),
                 %peer,
@@ -207,36 +208,38 @@ async fn create_user(
         );
         return Err(PageError::new(HttpError::Forbidden, "Unknown user", text));
     }
-    let projects: Vec<_> = site.handle.with_state(|state| {
+    let projects: Vec<_> = dashboard.handle.with_state(|state| {
         state
             .projects()
             .map(|found| (found.project.id, kind))
             .collect()
     });
     let grant = Grant::Projects(ProjectMemberships::new(projects));
-    match operations::user::create(&site.handle, name.clone(), None, grant).await {
+    match operations::user::create(&dashboard.handle, name.clone(), None, grant).await {
         Ok(user) => {
             tracing::info!(user = name.as_str(), %peer, "created a user that a proxy named");
             Ok(Arc::new(*user))
         }
         // A parallel request of the same user was faster.
-        Err(OperationError::User(UserCommandError::NameTaken)) => site.handle.with_state(|state| {
-            state
-                .users
-                .by_name(&name)
-                .cloned()
-                .ok_or_else(|| unknown_user_error(name.as_str()))
-        }),
+        Err(OperationError::User(UserCommandError::NameTaken)) => {
+            dashboard.handle.with_state(|state| {
+                state
+                    .users
+                    .by_name(&name)
+                    .cloned()
+                    .ok_or_else(|| unknown_user_error(name.as_str()))
+            })
+        }
         Err(error) => Err(error.into()),
     }
 }
 
 /// Returns the reason why a name can be mistaken for another one.
-fn find_deception(site: &DashboardState, name: &UserName) -> Option<String> {
+fn find_deception(dashboard: &DashboardState, name: &UserName) -> Option<String> {
     name.lookalike_reason()
         .map(|deception| deception.to_string())
         .or_else(|| {
-            let is_like_another = site
+            let is_like_another = dashboard
                 .handle
                 .with_state(|state| name.looks_like_any(state.users.iter().map(|user| &user.name)));
             is_like_another.then(|| "it looks like the name of another user".into())

@@ -104,31 +104,31 @@ impl PendingSignIns {
 
 /// Renders the form for the code after a correct password.
 pub(super) fn begin_second_step(
-    visit: &PageRequest,
+    request: &PageRequest,
     user: UserId,
     checked: PasswordHash,
     renewed: Option<PasswordHash>,
     next: &str,
 ) -> PageResponse {
-    let attempt = visit.handle().random().url_safe::<32>();
+    let attempt = request.handle().random().url_safe::<32>();
     let waiting = PendingSignIn {
         user,
         verified_hash: checked,
         new_hash: renewed,
         next_url: next.into(),
-        started: visit.handle().clock().uptime(),
+        started: request.handle().clock().uptime(),
         wrong_codes: 0,
     };
-    visit
+    request
         .dashboard
         .pending_sign_ins
         .insert(KeyHash::of_key(attempt.as_bytes()), waiting);
-    render_form(visit, &attempt, false).into()
+    render_form(request, &attempt, false).into()
 }
 
-fn render_form(visit: &PageRequest, attempt: &str, is_wrong: bool) -> HtmlPage {
+fn render_form(request: &PageRequest, attempt: &str, is_wrong: bool) -> HtmlPage {
     HtmlPage::from_template(&SecondStepPage {
-        frame: visit.layout("Sign in"),
+        frame: request.layout("Sign in"),
         attempt,
         is_wrong,
     })
@@ -136,50 +136,53 @@ fn render_form(visit: &PageRequest, attempt: &str, is_wrong: bool) -> HtmlPage {
 }
 
 /// Signs in with a code.
-pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
-    let site = &visit.dashboard;
-    let text = typed.get("attempt");
+pub(super) async fn post(
+    request: &PageRequest,
+    form: &FormData,
+) -> Result<PageResponse, PageError> {
+    let dashboard = &request.dashboard;
+    let text = form.get("attempt");
     let attempt = KeyHash::of_key(text.as_bytes());
-    let found = site
+    let found = dashboard
         .pending_sign_ins
-        .get(&attempt, visit.handle().clock().uptime());
+        .get(&attempt, request.handle().clock().uptime());
     let user = found.as_ref().and_then(|waiting| {
-        visit
+        request
             .handle()
             .with_state(|state| state.users.get(waiting.user).cloned())
     });
     let (Some(waiting), Some(user)) = (found, user) else {
         return Ok(sign_in::restart_sign_in(
-            visit,
+            request,
             "The sign-in has timed out. Sign in again.",
         ));
     };
-    let counted = sign_in::begin_attempt(visit, Some(&user.name))?;
+    let counted = sign_in::begin_attempt(request, Some(&user.name))?;
     let proof = user
         .second_factor
         .as_ref()
-        .and_then(|second| second.verify_code(typed.get("code"), visit.now));
+        .and_then(|second| second.verify_code(form.get("code"), request.now));
     // Recovery codes cannot be guessed, so they are always accepted.
     let is_recovery = matches!(proof, Some(SecondFactorProof::Recovery(_)));
     let is_code_counted = user.second_factor.is_some() && !is_recovery;
     if is_code_counted {
-        count_code(visit, &user)?;
+        count_code(request, &user)?;
     }
     if user.second_factor.is_some() && proof.is_none() {
-        if let Some(left_out) = FAILED_CODE_LOG.admit(visit.now) {
-            let address = visit.origin.client.addr;
+        if let Some(left_out) = FAILED_CODE_LOG.admit(request.now) {
+            let address = request.origin.client.addr;
             tracing::warn!(
                 name = user.name.as_str(),
                 %address,
                 "a sign-in failed: wrong code of the second factor{left_out}"
             );
         }
-        return Ok(match site.pending_sign_ins.record_failure(&attempt) {
-            true => render_form(visit, text, true).with_invalid_form().into(),
-            false => sign_in::restart_sign_in(visit, "Too many wrong codes. Sign in again."),
+        return Ok(match dashboard.pending_sign_ins.record_failure(&attempt) {
+            true => render_form(request, text, true).with_invalid_form().into(),
+            false => sign_in::restart_sign_in(request, "Too many wrong codes. Sign in again."),
         });
     }
-    site.pending_sign_ins.remove(&attempt);
+    dashboard.pending_sign_ins.remove(&attempt);
     let PendingSignIn {
         verified_hash: checked,
         new_hash: renewed,
@@ -187,7 +190,7 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
         ..
     } = waiting;
     let entered = sign_in::open_session(
-        visit,
+        request,
         &user,
         VerifiedCredentials {
             verified_hash: checked,
@@ -201,22 +204,22 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
     .await?;
     Ok(entered.unwrap_or_else(|| {
         sign_in::restart_sign_in(
-            visit,
+            request,
             "Your account was changed in the meantime. Sign in again.",
         )
     }))
 }
 
 /// Counts a code as wrong until the sign-in succeeds, or returns the time to wait as an error.
-fn count_code(visit: &PageRequest, user: &User) -> Result<(), PageError> {
-    let is_known = sign_in::known_browser_mark(visit, user).is_some();
-    let uptime = visit.handle().clock().uptime();
-    let throttle = &visit.dashboard.second_factor_throttle;
+fn count_code(request: &PageRequest, user: &User) -> Result<(), PageError> {
+    let is_known = sign_in::known_browser_mark(request, user).is_some();
+    let uptime = request.handle().clock().uptime();
+    let throttle = &request.dashboard.second_factor_limit;
     throttle
-        .begin_attempt(user.id, is_known, visit.now, uptime)
+        .begin_attempt(user.id, is_known, request.now, uptime)
         .map_err(|wait| {
-            if let Some(left_out) = THROTTLED_CODE_LOG.admit(visit.now) {
-                let address = visit.origin.client.addr;
+            if let Some(left_out) = THROTTLED_CODE_LOG.admit(request.now) {
+                let address = request.origin.client.addr;
                 tracing::warn!(
                     name = user.name.as_str(),
                     %address,

@@ -8,7 +8,7 @@ use super::layout::Layout;
 use super::page_handler::HtmlPage;
 use crate::http::common::reply::HttpError;
 
-/// Fields that have to be typed again, because passwords are never sent back.
+/// Fields that have to be form again, because passwords are never sent back.
 const PASSWORD_FIELDS: [&str; 2] = ["password", "new"];
 
 #[derive(Template)]
@@ -21,7 +21,7 @@ struct SessionExpiredPage<'a> {
 }
 
 /// Renders the page. `path`: target of the form.
-pub(super) fn render_page(site: &DashboardState, path: &str, form: &FormData) -> HtmlPage {
+pub(super) fn render_page(dashboard: &DashboardState, path: &str, form: &FormData) -> HtmlPage {
     let fields = form
         .fields()
         .0
@@ -31,7 +31,7 @@ pub(super) fn render_page(site: &DashboardState, path: &str, form: &FormData) ->
         .filter(|(name, _)| !PASSWORD_FIELDS.contains(name))
         .collect();
     HtmlPage::from_template(&SessionExpiredPage {
-        frame: Layout::without_user(site, "Signed out"),
+        frame: Layout::without_user(dashboard, "Signed out"),
         path,
         fields,
     })

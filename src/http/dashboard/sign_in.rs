@@ -14,7 +14,7 @@ use super::page_messages::FlashMessage;
 use super::page_request::PageRequest;
 use super::page_routes::{DashboardTarget, Need, Page, PageLink};
 use super::proxy_auth::ProxyAuth;
-use super::sign_in_throttle::{AttemptSource, SignInAttempt};
+use super::sign_in_limit::{AttemptSource, SignInAttempt};
 use super::viewer::SignedInUser;
 use super::{DashboardState, second_step};
 use crate::domain::formatting::{TimeFormatter, format_count};
@@ -50,34 +50,34 @@ struct SignInPage<'a> {
 }
 
 /// Renders the form, or redirects a signed-in user.
-pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let next = visit.query.get("next");
-    if !visit.viewer.is_anonymous() {
+pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let next = request.query.get("next");
+    if !request.viewer.is_anonymous() {
         return Ok(PageResponse::RedirectToUrl(landing_url(
-            &visit.dashboard,
+            &request.dashboard,
             next,
         )));
     }
-    if visit.handle().with_state(|state| state.users.is_empty()) {
+    if request.handle().with_state(|state| state.users.is_empty()) {
         return Ok(PageResponse::Redirect(Page::Setup(), None));
     }
-    Ok(render_form(visit, "", next, None).into())
+    Ok(render_form(request, "", next, None).into())
 }
 
 fn render_form(
-    visit: &PageRequest,
+    request: &PageRequest,
     name: &str,
     next: &str,
     wrong: Option<&'static str>,
 ) -> HtmlPage {
-    let next = if parse_next_url(&visit.dashboard, next).is_some() {
+    let next = if parse_next_url(&request.dashboard, next).is_some() {
         next
     } else {
         ""
     };
-    let is_in_the_clear = visit.origin.is_plaintext(&visit.dashboard.base_url);
+    let is_in_the_clear = request.origin.is_plaintext(&request.dashboard.base_url);
     HtmlPage::from_template(&SignInPage {
-        frame: visit.layout("Sign in"),
+        frame: request.layout("Sign in"),
         name,
         next,
         wrong,
@@ -87,34 +87,37 @@ fn render_form(
 }
 
 /// Signs in.
-pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
-    let site = &visit.dashboard;
-    let shown = typed.get("name");
+pub(super) async fn post(
+    request: &PageRequest,
+    form: &FormData,
+) -> Result<PageResponse, PageError> {
+    let dashboard = &request.dashboard;
+    let shown = form.get("name");
     let name = UserName::parse(shown).ok();
-    let attempt = begin_attempt(visit, name.as_ref())?;
+    let attempt = begin_attempt(request, name.as_ref())?;
     let found = name.as_ref().and_then(|name| {
-        visit
+        request
             .handle()
             .with_state(|state| state.users.by_name(name).cloned())
     });
     let user = found.filter(|user| !user.disabled);
     let hash = user.as_ref().and_then(|user| user.password.clone());
-    let checked = site
+    let checked = dashboard
         .password_hasher
-        .verify(typed.get("password"), hash.clone())
+        .verify(form.get("password"), hash.clone())
         .await?;
     let refused = || {
-        if let Some(left_out) = FAILED_SIGN_IN_LOG.admit(visit.now) {
+        if let Some(left_out) = FAILED_SIGN_IN_LOG.admit(request.now) {
             tracing::warn!(
                 name = name_for_log(name.as_ref()),
-                address = %visit.origin.client.addr,
+                address = %request.origin.client.addr,
                 "a sign-in failed{left_out}"
             );
         }
         Ok(render_form(
-            visit,
+            request,
             shown,
-            typed.get("next"),
+            form.get("next"),
             Some("Wrong name or password."),
         )
         .with_invalid_form()
@@ -126,18 +129,18 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
         return refused();
     };
     let renewed = if old {
-        rehash_password(site, typed.get("password"), &user).await?
+        rehash_password(dashboard, form.get("password"), &user).await?
     } else {
         None
     };
     if user.second_factor.is_some() {
         // The attempt counts as failed until the code is correct, too.
         return Ok(second_step::begin_second_step(
-            visit,
+            request,
             user.id,
             hash,
             renewed,
-            typed.get("next"),
+            form.get("next"),
         ));
     }
     let entering = VerifiedCredentials {
@@ -146,7 +149,7 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
         second_factor: None,
         is_code_counted: false,
     };
-    open_session(visit, &user, entering, attempt, typed.get("next"))
+    open_session(request, &user, entering, attempt, form.get("next"))
         .await?
         .map_or_else(refused, Ok)
 }
@@ -166,7 +169,7 @@ pub(super) struct VerifiedCredentials {
 /// Signs in a user with verified credentials. `None` if the password or the second factor has
 /// changed since the user was looked up, or if the user was deleted.
 pub(super) async fn open_session(
-    visit: &PageRequest,
+    request: &PageRequest,
     user: &User,
     entering: VerifiedCredentials,
     attempt: SignInAttempt,
@@ -178,7 +181,7 @@ pub(super) async fn open_session(
         second_factor: second,
         is_code_counted,
     } = entering;
-    let (token, session) = new_session(visit);
+    let (token, session) = new_session(request);
     let sign_in = SignIn {
         user: user.id,
         verified_password: Some(checked),
@@ -186,25 +189,29 @@ pub(super) async fn open_session(
         second_factor: second,
         session,
     };
-    let session = match operations::user::sign_in(visit.handle(), sign_in).await {
+    let session = match operations::user::sign_in(request.handle(), sign_in).await {
         Err(OperationError::User(UserCommandError::SignInRefused) | OperationError::Removed) => {
             return Ok(None);
         }
         opened => opened?,
     };
-    visit.dashboard.sign_in_throttle.record_success(attempt);
-    tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "signed in");
-    let is_known = known_browser_mark(visit, user).is_some();
+    request.dashboard.sign_in_limit.record_success(attempt);
+    tracing::info!(user = user.name.as_str(), address = %request.origin.client.addr, "signed in");
+    let is_known = known_browser_mark(request, user).is_some();
     if let Some(wrong) =
-        visit
+        request
             .dashboard
-            .second_factor_throttle
+            .second_factor_limit
             .record_success(user.id, is_known, is_code_counted)
     {
-        let zone = user.preferences.zone.as_ref().unwrap_or(&visit.viewer.zone);
+        let zone = user
+            .preferences
+            .zone
+            .as_ref()
+            .unwrap_or(&request.viewer.zone);
         let codes = format_count(wrong.codes as usize, "wrong code");
         let since = TimeFormatter {
-            now: visit.now,
+            now: request.now,
             zone,
         }
         .at(wrong.since);
@@ -212,8 +219,8 @@ pub(super) async fn open_session(
             "{codes} of your second factor since {since}. A code is asked for only after the right \
              password. If you did not enter these codes, change your password."
         );
-        visit.dashboard.one_time_secrets.store_for_session(
-            visit,
+        request.dashboard.one_time_secrets.store_for_session(
+            request,
             (user.id, session.id),
             &Page::SecondStep().to_string(),
             text,
@@ -221,26 +228,26 @@ pub(super) async fn open_session(
     }
     Ok(Some(PageResponse::SignIn {
         token,
-        mark: new_browser_mark(visit, user),
-        to: landing_url(&visit.dashboard, next),
+        mark: new_browser_mark(request, user),
+        to: landing_url(&request.dashboard, next),
     }))
 }
 
 /// Mark of a browser in which a user has just signed in.
-pub(super) fn new_browser_mark(visit: &PageRequest, user: &User) -> Option<String> {
-    let nonce = visit
+pub(super) fn new_browser_mark(request: &PageRequest, user: &User) -> Option<String> {
+    let nonce = request
         .handle()
         .random()
         .url_safe::<{ browser_mark::NONCE_LENGTH }>();
-    visit.handle().badge_secret().map(|secret| {
+    request.handle().badge_secret().map(|secret| {
         browser_mark::new_mark(&secret, user.uuid, user.browsers_trusted_since, &nonce)
     })
 }
 
 /// Hash of the mark of the browser, if the user has signed in there before.
-pub(super) fn known_browser_mark(visit: &PageRequest, user: &User) -> Option<KeyHash> {
-    let mark = visit.origin.browser_mark.as_deref()?;
-    let secret = visit.handle().badge_secret()?;
+pub(super) fn known_browser_mark(request: &PageRequest, user: &User) -> Option<KeyHash> {
+    let mark = request.origin.browser_mark.as_deref()?;
+    let secret = request.handle().badge_secret()?;
     browser_mark::is_mark_of(&secret, user.uuid, user.browsers_trusted_since, mark)
         .then(|| KeyHash::of_key(mark.as_bytes()))
 }
@@ -248,17 +255,17 @@ pub(super) fn known_browser_mark(visit: &PageRequest, user: &User) -> Option<Key
 /// Redirects to a page after a change that invalidated the marks of the user's browsers. The
 /// current browser gets a new mark if it had one.
 pub(super) fn redirect_with_new_mark(
-    visit: &PageRequest,
+    request: &PageRequest,
     before: &User,
     page: Page,
     notice: &'static str,
 ) -> PageResponse {
-    let user = visit
+    let user = request
         .handle()
         .with_state(|state| state.users.get(before.id).cloned());
     let mark = user
-        .filter(|_| known_browser_mark(visit, before).is_some())
-        .and_then(|user| new_browser_mark(visit, &user));
+        .filter(|_| known_browser_mark(request, before).is_some())
+        .and_then(|user| new_browser_mark(request, &user));
     PageResponse::RedirectWithMark {
         page,
         notice: FlashMessage::from_code(notice),
@@ -267,44 +274,44 @@ pub(super) fn redirect_with_new_mark(
 }
 
 /// Renders the first step again, with an error.
-pub(super) fn restart_sign_in(visit: &PageRequest, why: &'static str) -> PageResponse {
-    render_form(visit, "", "", Some(why))
+pub(super) fn restart_sign_in(request: &PageRequest, why: &'static str) -> PageResponse {
+    render_form(request, "", "", Some(why))
         .with_invalid_form()
         .into()
 }
 
 async fn rehash_password(
-    site: &DashboardState,
-    typed: &str,
+    dashboard: &DashboardState,
+    form: &str,
     user: &User,
 ) -> Result<Option<PasswordHash>, HttpError> {
-    match Password::parse(typed, &user.name) {
-        Ok(password) => site.password_hasher.hash(password).await.map(Some),
+    match Password::parse(form, &user.name) {
+        Ok(password) => dashboard.password_hasher.hash(password).await.map(Some),
         // The password was chosen under other rules.
         Err(_) => Ok(None),
     }
 }
 
 /// Signs out.
-pub(super) async fn sign_out(visit: &PageRequest) -> Result<PageResponse, PageError> {
+pub(super) async fn sign_out(request: &PageRequest) -> Result<PageResponse, PageError> {
     if let Some(SignedInUser {
         user,
         session: Some(session),
-    }) = &visit.viewer.signed_in
+    }) = &request.viewer.signed_in
     {
         let selection = SessionSelection::One(session.id);
-        operations::user::end_sessions(visit.handle(), user.id, selection).await?;
+        operations::user::end_sessions(request.handle(), user.id, selection).await?;
         tracing::info!(
             user = user.name.as_str(),
-            address = %visit.origin.client.addr,
+            address = %request.origin.client.addr,
             "signed out"
         );
     }
     let by_proxy = matches!(
-        &visit.viewer.signed_in,
+        &request.viewer.signed_in,
         Some(SignedInUser { session: None, .. })
     );
-    let logout_url = visit
+    let logout_url = request
         .dashboard
         .config
         .proxy_auth
@@ -312,89 +319,93 @@ pub(super) async fn sign_out(visit: &PageRequest) -> Result<PageResponse, PageEr
         .and_then(ProxyAuth::logout_url)
         .filter(|_| by_proxy);
     Ok(PageResponse::SignOut(logout_url.map_or_else(
-        || visit.page_url(&Page::Login()),
+        || request.page_url(&Page::Login()),
         |logout| logout.url.as_ref().into(),
     )))
 }
 
-/// True if a critical action is confirmed: the user has typed the password recently, or `typed` is
+/// True if a critical action is confirmed: the user has form the password recently, or `form` is
 /// correct.
 pub(super) async fn has_confirmed_password(
-    visit: &PageRequest,
-    typed: &str,
+    request: &PageRequest,
+    form: &str,
 ) -> Result<bool, PageError> {
     let Some(SignedInUser {
         user,
         session: Some(session),
-    }) = &visit.viewer.signed_in
+    }) = &request.viewer.signed_in
     else {
         return Ok(true);
     };
-    let (false, Some(hash)) = (session.is_confirmed(visit.now), user.password.clone()) else {
+    let (false, Some(hash)) = (session.is_confirmed(request.now), user.password.clone()) else {
         return Ok(true);
     };
-    if typed.is_empty() {
+    if form.is_empty() {
         return Ok(false);
     }
-    let attempt = begin_attempt_from(visit, Some(&user.name), AttemptSource::Session(session.id))?;
-    if visit
+    let attempt = begin_attempt_from(
+        request,
+        Some(&user.name),
+        AttemptSource::Session(session.id),
+    )?;
+    if request
         .dashboard
         .password_hasher
-        .verify(typed, Some(hash.clone()))
+        .verify(form, Some(hash.clone()))
         .await?
         == PasswordMatch::Wrong
     {
         return Ok(false);
     }
-    visit.dashboard.sign_in_throttle.record_success(attempt);
+    request.dashboard.sign_in_limit.record_success(attempt);
     let session_use = SessionUse {
         session: session.id,
-        address: visit.origin.client.addr,
-        idle_secs: visit.dashboard.session_idle_secs(),
+        address: request.origin.client.addr,
+        idle_secs: request.dashboard.session_idle_secs(),
         verified_password: Some(hash),
     };
-    operations::user::record_session_use(visit.handle(), session_use).await?;
+    operations::user::record_session_use(request.handle(), session_use).await?;
     Ok(true)
 }
 
 /// Token of a new session, and the data that is stored for it.
-pub(super) fn new_session(visit: &PageRequest) -> (String, NewSession) {
-    let token = visit
+pub(super) fn new_session(request: &PageRequest) -> (String, NewSession) {
+    let token = request
         .handle()
         .random()
         .url_safe::<{ Session::TOKEN_LENGTH }>();
-    let agent = Session::truncate_user_agent(&visit.origin.user_agent);
-    let address = visit.origin.client.addr;
+    let agent = Session::truncate_user_agent(&request.origin.user_agent);
+    let address = request.origin.client.addr;
     let session = NewSession {
         hash: KeyHash::of_key(token.as_bytes()),
         user_agent: agent,
         address,
-        idle_secs: visit.dashboard.session_idle_secs(),
+        idle_secs: request.dashboard.session_idle_secs(),
     };
     (token, session)
 }
 
 /// Counts an attempt, or returns the time to wait as an error.
 pub(super) fn begin_attempt(
-    visit: &PageRequest,
+    request: &PageRequest,
     name: Option<&UserName>,
 ) -> Result<SignInAttempt, PageError> {
-    begin_attempt_from(visit, name, attempt_source(visit, name))
+    begin_attempt_from(request, name, attempt_source(request, name))
 }
 
 fn begin_attempt_from(
-    visit: &PageRequest,
+    request: &PageRequest,
     name: Option<&UserName>,
     by: AttemptSource,
 ) -> Result<SignInAttempt, PageError> {
     let folded = name.map(UserName::case_folded).unwrap_or_default();
-    let address = visit.origin.client.addr;
-    let uptime = visit.handle().clock().uptime();
-    let throttle = &visit.dashboard.sign_in_throttle;
+    let address = request.origin.client.addr;
+    let uptime = request.handle().clock().uptime();
+    let throttle = &request.dashboard.sign_in_limit;
     throttle
         .begin_attempt(&folded, address, by, uptime)
         .map_err(|wait| {
-            if let Some(left_out) = THROTTLED_SIGN_IN_LOG.admit(visit.now) {
+            if let Some(left_out) = THROTTLED_SIGN_IN_LOG.admit(request.now) {
                 tracing::warn!(
                     name = name_for_log(name),
                     %address,
@@ -406,14 +417,14 @@ fn begin_attempt_from(
 }
 
 /// Source of an attempt to sign in with this name.
-fn attempt_source(visit: &PageRequest, name: Option<&UserName>) -> AttemptSource {
-    let network = ClientNetwork::from(visit.origin.client.addr);
+fn attempt_source(request: &PageRequest, name: Option<&UserName>) -> AttemptSource {
+    let network = ClientNetwork::from(request.origin.client.addr);
     let found = name.and_then(|name| {
-        visit.handle().with_state(|state| {
+        request.handle().with_state(|state| {
             let user = Arc::clone(state.users.by_name(name)?);
             let is_near = state
                 .users
-                .sessions_of(user.id, visit.now)
+                .sessions_of(user.id, request.now)
                 .any(|session| ClientNetwork::from(session.address) == network);
             Some((user, is_near))
         })
@@ -424,7 +435,7 @@ fn attempt_source(visit: &PageRequest, name: Option<&UserName>) -> AttemptSource
             is_near: false,
         };
     };
-    known_browser_mark(visit, &user).map_or(
+    known_browser_mark(request, &user).map_or(
         AttemptSource::Unknown {
             is_user: true,
             is_near,
@@ -456,16 +467,16 @@ pub(super) fn too_many_attempts(wait: Duration) -> PageError {
 }
 
 /// URL of the sign-in form, which leads back to the page.
-pub(super) fn sign_in_url(site: &DashboardState, page: &Page, query: Option<&str>) -> String {
+pub(super) fn sign_in_url(dashboard: &DashboardState, page: &Page, query: Option<&str>) -> String {
     let login = PageLink {
-        base_url: &site.base_url,
+        base_url: &dashboard.base_url,
         page: &Page::Login(),
     };
     if page.get().is_none() || *page == Page::Projects() && query.is_none() {
         return login.to_string();
     }
     let page = PageLink {
-        base_url: &site.base_url,
+        base_url: &dashboard.base_url,
         page,
     };
     let next = query.map_or_else(|| page.to_string(), |query| format!("{page}?{query}"));
@@ -473,10 +484,10 @@ pub(super) fn sign_in_url(site: &DashboardState, page: &Page, query: Option<&str
     format!("{login}?next={next}")
 }
 
-fn landing_url(site: &DashboardState, next: &str) -> String {
-    parse_next_url(site, next).unwrap_or_else(|| {
+fn landing_url(dashboard: &DashboardState, next: &str) -> String {
+    parse_next_url(dashboard, next).unwrap_or_else(|| {
         PageLink {
-            base_url: &site.base_url,
+            base_url: &dashboard.base_url,
             page: &Page::Projects(),
         }
         .to_string()
@@ -484,7 +495,7 @@ fn landing_url(site: &DashboardState, next: &str) -> String {
 }
 
 /// URL of a page of this server, if the text is one. The text is untrusted, so the path is rebuilt.
-pub(super) fn parse_next_url(site: &DashboardState, next: &str) -> Option<String> {
+pub(super) fn parse_next_url(dashboard: &DashboardState, next: &str) -> Option<String> {
     let uri: Uri = next.parse().ok().filter(|_| {
         next.starts_with('/') && !next.starts_with("//") && next.len() <= MAX_NEXT_BYTES
     })?;
@@ -492,13 +503,13 @@ pub(super) fn parse_next_url(site: &DashboardState, next: &str) -> Option<String
         return None;
     }
     let Some(DashboardTarget::Page(page)) =
-        DashboardTarget::parse(site.base_url.strip_base_path(uri.path()))
+        DashboardTarget::parse(dashboard.base_url.strip_base_path(uri.path()))
     else {
         return None;
     };
     page.get().filter(|need| *need != Need::Nothing)?;
     let link = PageLink {
-        base_url: &site.base_url,
+        base_url: &dashboard.base_url,
         page: &page,
     };
     Some(

@@ -85,15 +85,15 @@ impl Backups {
     }
 }
 
-pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    Ok(render_page(visit, None).into())
+pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(request, None).into())
 }
 
-fn render_page(visit: &PageRequest, backup_is_wrong: Option<&'static str>) -> HtmlPage {
-    let came = &visit.origin;
-    let base_url = visit.base_url();
-    let uptime = visit.handle().clock().uptime().as_micros();
-    let (projects, checks, users, waiting, first) = visit.handle().with_state(|state| {
+fn render_page(request: &PageRequest, backup_is_wrong: Option<&'static str>) -> HtmlPage {
+    let came = &request.origin;
+    let base_url = request.base_url();
+    let uptime = request.handle().clock().uptime().as_micros();
+    let (projects, checks, users, waiting, first) = request.handle().with_state(|state| {
         let first = state.projects().next().map(|found| found.project.uuid);
         (
             state.projects().count(),
@@ -103,32 +103,32 @@ fn render_page(visit: &PageRequest, backup_is_wrong: Option<&'static str>) -> Ht
             first,
         )
     });
-    let pings = usize::try_from(count_pings(visit)).unwrap_or(usize::MAX);
+    let pings = usize::try_from(count_pings(request)).unwrap_or(usize::MAX);
     let holds = [
         (projects, "project"),
         (checks, "check"),
         (pings, "ping"),
         (users, "user"),
-        (visit.dashboard.live_updates.stream_count(), "stream"),
+        (request.dashboard.live_updates.stream_count(), "stream"),
     ];
     let system = SystemPage {
-        frame: visit.layout("System"),
+        frame: request.layout("System"),
         runs_for: format_duration(i64::try_from(uptime).unwrap_or(i64::MAX)),
-        is_writable: visit.handle().is_writable(),
-        last_commit: visit.handle().metrics().last_commit().map(format_millis),
-        events: first.map(|project| visit.page_url(&Page::Events(project))),
+        is_writable: request.handle().is_writable(),
+        last_commit: request.handle().metrics().last_commit().map(format_millis),
+        events: first.map(|project| request.page_url(&Page::Events(project))),
         holds: holds
             .map(|(number, what)| format_count(number, what))
             .join(" · "),
         waiting,
-        file: visit.handle().file_bytes().map(format_size),
-        queue: visit.handle().queue_depth(),
-        backup: visit.page_url(&Page::Backup()),
+        file: request.handle().file_bytes().map(format_size),
+        queue: request.handle().queue_depth(),
+        backup: request.page_url(&Page::Backup()),
         backups: Backups::from_status(
-            visit.handle().metrics().backup_status(),
-            &visit.time_formatter(),
+            request.handle().metrics().backup_status(),
+            &request.time_formatter(),
         ),
-        asks_password: needs_password(visit),
+        asks_password: needs_password(request),
         backup_is_wrong,
         base_url: base_url.as_str().into(),
         other: came.mismatched_address(base_url),
@@ -136,9 +136,9 @@ fn render_page(visit: &PageRequest, backup_is_wrong: Option<&'static str>) -> Ht
         peer: came.peer.to_string(),
         address: came.client.addr.to_string(),
         is_relayed: came.is_proxied,
-        is_peer_trusted: is_trusted(came.peer, &visit.dashboard.trusted_proxies),
+        is_peer_trusted: is_trusted(came.peer, &request.dashboard.trusted_proxies),
         is_secure: came.is_secure(base_url),
-        shared_address: find_shared_address(visit),
+        shared_address: find_shared_address(request),
     };
     let html = HtmlPage::from_template(&system);
     if backup_is_wrong.is_some() {
@@ -151,12 +151,12 @@ fn render_page(visit: &PageRequest, backup_is_wrong: Option<&'static str>) -> Ht
 /// Private address that all sessions of several users come from, unless it belongs to a trusted
 /// proxy. Behind a proxy that is not configured as trusted, all users appear as one client, and
 /// their wrong passwords are counted together.
-fn find_shared_address(visit: &PageRequest) -> Option<IpAddr> {
-    let addresses: Vec<BTreeSet<IpAddr>> = visit.handle().with_state(|state| {
+fn find_shared_address(request: &PageRequest) -> Option<IpAddr> {
+    let addresses: Vec<BTreeSet<IpAddr>> = request.handle().with_state(|state| {
         let addresses = |user| {
             state
                 .users
-                .sessions_of(user, visit.now)
+                .sessions_of(user, request.now)
                 .map(|session| session.address)
                 .collect()
         };
@@ -170,7 +170,7 @@ fn find_shared_address(visit: &PageRequest) -> Option<IpAddr> {
     let shared = all
         .next()
         .filter(|shared| people > 1 && all.all(|address| address == *shared))?;
-    (is_private_address(shared) && !is_trusted(shared, &visit.dashboard.trusted_proxies))
+    (is_private_address(shared) && !is_trusted(shared, &request.dashboard.trusted_proxies))
         .then_some(shared)
 }
 
@@ -180,8 +180,8 @@ fn format_millis(time: Duration) -> String {
 }
 
 /// Number of pings in the logs of all checks.
-fn count_pings(visit: &PageRequest) -> u64 {
-    let projects: Vec<_> = visit.handle().with_state(|state| {
+fn count_pings(request: &PageRequest) -> u64 {
+    let projects: Vec<_> = request.handle().with_state(|state| {
         state
             .projects()
             .map(|found| (found.project.id, found.project.ping_log_limit))
@@ -189,7 +189,7 @@ fn count_pings(visit: &PageRequest) -> u64 {
     });
     let mut pings = 0;
     for (project, limit) in projects {
-        visit.handle().for_each_check(project, |check| {
+        request.handle().for_each_check(project, |check| {
             pings += check.state.n_pings.min(limit.into());
         });
     }
@@ -198,33 +198,33 @@ fn count_pings(visit: &PageRequest) -> u64 {
 
 /// Sends a backup of the whole database.
 pub(super) async fn send_backup(
-    visit: PageRequest,
-    typed: FormData,
+    request: PageRequest,
+    form: FormData,
 ) -> Result<PageResponse, PageError> {
     // A backup contains every secret of the server.
-    if !has_confirmed_password(&visit, typed.get("password")).await? {
-        let site = Arc::clone(&visit.dashboard);
+    if !has_confirmed_password(&request, form.get("password")).await? {
+        let site = Arc::clone(&request.dashboard);
         return Ok(site
             .outgoing
-            .run_blocking(move || render_page(&visit, Some("enter your password")))
+            .run_blocking(move || render_page(&request, Some("enter your password")))
             .await?
             .into());
     }
-    let turn = Arc::clone(&visit.dashboard.backup_permit)
+    let turn = Arc::clone(&request.dashboard.backup_permit)
         .try_acquire_owned()
         .map_err(|_| {
             let text = "A backup is already in progress. Wait until it ends, or cancel it.";
             PageError::new(HttpError::Unavailable, "Backup in progress", text)
         })?;
-    let pieces =
-        backup::backup_chunks(visit.handle().clone(), true).map_err(|_| HttpError::Unavailable)?;
+    let pieces = backup::backup_chunks(request.handle().clone(), true)
+        .map_err(|_| HttpError::Unavailable)?;
     tracing::info!(
-        user = visit.user_name(),
-        address = %visit.origin.client.addr,
+        user = request.user_name(),
+        address = %request.origin.client.addr,
         "downloads a backup"
     );
     let mut now = String::new();
-    visit.now.write_rfc3339_secs(&mut now);
+    request.now.write_rfc3339_secs(&mut now);
     let time: String = now
         .chars()
         .take_while(|c| *c != '+')

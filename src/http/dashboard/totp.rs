@@ -51,41 +51,41 @@ struct QrCode {
     path: String,
 }
 
-pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    Ok(render_page(visit, None, None)?.into())
+pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(request, None, None)?.into())
 }
 
 /// Renders the page. `secret`: secret of the previous form, which the app already has.
 fn render_page(
-    visit: &PageRequest,
+    request: &PageRequest,
     secret: Option<TotpSecret>,
     wrong: Option<&'static str>,
 ) -> Result<HtmlPage, PageError> {
-    let (user, _) = own_account(visit)?;
+    let (user, _) = own_account(request)?;
     let own = Page::AccountTotp();
-    let secret = secret.unwrap_or_else(|| TotpSecret::new(visit.handle().random().bytes()));
+    let secret = secret.unwrap_or_else(|| TotpSecret::new(request.handle().random().bytes()));
     let is_off = user.second_factor.is_none();
     let totp = TotpPage {
-        frame: visit.layout("Second factor"),
-        account: visit.page_url(&Page::Account()),
+        frame: request.layout("Second factor"),
+        account: request.page_url(&Page::Account()),
         has_password: user.password.is_some(),
         left: user
             .second_factor
             .as_ref()
             .map(|second| second.recovery_hashes.len()),
         most: SecondFactor::RECOVERY_CODE_COUNT,
-        made: visit
+        made: request
             .dashboard
             .one_time_secrets
-            .take(visit, &own.to_string()),
+            .take(request, &own.to_string()),
         picture: if is_off {
-            render_qr_code(&otpauth_url(visit, user.name.as_str(), &secret))
+            render_qr_code(&otpauth_url(request, user.name.as_str(), &secret))
         } else {
             None
         },
         secret: group_letters(&secret.to_base32()),
-        asks_password: needs_password(visit),
-        own: visit.page_url(&own),
+        asks_password: needs_password(request),
+        own: request.page_url(&own),
         wrong,
     };
     let html = HtmlPage::from_template(&totp).without_caching();
@@ -97,9 +97,9 @@ fn render_page(
 }
 
 /// URL that apps read from the QR code (Key Uri Format of Google Authenticator).
-fn otpauth_url(visit: &PageRequest, name: &str, secret: &TotpSecret) -> String {
+fn otpauth_url(request: &PageRequest, name: &str, secret: &TotpSecret) -> String {
     let name: String = name.chars().take(MAX_LABEL_CHARS).collect();
-    let label = format!("{name}@{}", visit.base_url().host());
+    let label = format!("{name}@{}", request.base_url().host());
     format!(
         "otpauth://totp/overdue:{}?secret={}&issuer=overdue",
         utf8_percent_encode(&label, NON_ALPHANUMERIC),
@@ -146,12 +146,15 @@ fn render_qr_code(text: &str) -> Option<QrCode> {
 }
 
 /// Enables or disables the second factor, or creates new recovery codes.
-pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
-    let (user, by) = own_account(visit)?;
+pub(super) async fn post(
+    request: &PageRequest,
+    form: &FormData,
+) -> Result<PageResponse, PageError> {
+    let (user, by) = own_account(request)?;
     let own = Page::AccountTotp();
-    let secret = TotpSecret::parse(typed.get("secret"));
-    let refused = |secret, wrong| Ok(render_page(visit, secret, Some(wrong))?.into());
-    let (second, done) = match (typed.get("do"), &user.second_factor) {
+    let secret = TotpSecret::parse(form.get("secret"));
+    let refused = |secret, wrong| Ok(render_page(request, secret, Some(wrong))?.into());
+    let (second, done) = match (form.get("do"), &user.second_factor) {
         // Another tab has already done it.
         ("on", Some(_)) | ("off" | "codes", None) => return Ok(PageResponse::Redirect(own, None)),
         ("on", None) => {
@@ -159,7 +162,7 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
             if user.password.is_none() {
                 return refused(None, "set a password first");
             }
-            let Some(used) = secret.matching_time_step(typed.get("code"), visit.now) else {
+            let Some(used) = secret.matching_time_step(form.get("code"), request.now) else {
                 return refused(
                     Some(secret),
                     "wrong code; check the clocks of your phone and of this server",
@@ -178,11 +181,11 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
         ("codes", Some(second)) => (Some(second.clone()), "totp-codes"),
         _ => return Err(PageError::not_found()),
     };
-    if !has_confirmed_password(visit, typed.get("password")).await? {
+    if !has_confirmed_password(request, form.get("password")).await? {
         return refused(secret, "enter your current password");
     }
     let codes: Vec<_> = (0..SecondFactor::RECOVERY_CODE_COUNT)
-        .map(|_| LinkCode::from_random(visit.handle().random().bytes()))
+        .map(|_| LinkCode::from_random(request.handle().random().bytes()))
         .collect();
     let second = second.map(|second| SecondFactor {
         recovery_hashes: codes.iter().map(LinkCode::hash).collect(),
@@ -190,7 +193,7 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
     });
     let has_codes = second.is_some();
     operations::user::update(
-        visit.handle(),
+        request.handle(),
         user.id,
         UserChanges {
             second_factor: Some(second),
@@ -201,18 +204,18 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
     .await?;
     if has_codes {
         let lines: Vec<_> = codes.iter().map(ToString::to_string).collect();
-        visit
+        request
             .dashboard
             .one_time_secrets
-            .store(visit, &own.to_string(), lines.join("\n"));
+            .store(request, &own.to_string(), lines.join("\n"));
     }
     let did = match done {
         "totp-on" => "turned the second factor on",
         "totp-off" => "turned the second factor off",
         _ => "created new recovery codes",
     };
-    tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "{did}");
-    Ok(redirect_with_new_mark(visit, user, own, done))
+    tracing::info!(user = user.name.as_str(), address = %request.origin.client.addr, "{did}");
+    Ok(redirect_with_new_mark(request, user, own, done))
 }
 
 #[cfg(test)]

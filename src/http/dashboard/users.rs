@@ -60,9 +60,9 @@ struct ProjectGrantOption {
 }
 
 /// Renders the list of users.
-pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(render_page(
-        visit,
+        request,
         "",
         InviteFormErrors::default(),
         &Grant::Projects(ProjectMemberships::default()),
@@ -78,33 +78,33 @@ struct InviteFormErrors {
 }
 
 fn render_page(
-    visit: &PageRequest,
+    request: &PageRequest,
     name: &str,
     wrong: InviteFormErrors,
     grant: &Grant,
 ) -> HtmlPage {
-    let made = visit
+    let made = request
         .dashboard
         .one_time_secrets
-        .take(visit, &Page::Users().to_string());
+        .take(request, &Page::Users().to_string());
     let is_secret = made.is_some();
-    let all: Vec<_> = visit
+    let all: Vec<_> = request
         .handle()
         .with_state(|state| state.users.iter().take(MAX_LISTED + 1).cloned().collect());
     let is_refused = wrong.name.is_some() || wrong.password.is_some();
     let users = UserListPage {
-        frame: visit.layout("Users"),
+        frame: request.layout("Users"),
         are_more: all.len() > MAX_LISTED,
         users: all
             .iter()
             .take(MAX_LISTED)
-            .map(|user| user_row(visit, user))
+            .map(|user| user_row(request, user))
             .collect(),
         made,
         name: name.into(),
         name_is_wrong: wrong.name,
-        granted: grant_form(visit, grant),
-        asks_password: needs_password(visit),
+        granted: grant_form(request, grant),
+        asks_password: needs_password(request),
         password_is_wrong: wrong.password,
     };
     let html = HtmlPage::from_template(&users);
@@ -120,8 +120,8 @@ fn render_page(
     }
 }
 
-fn user_row(visit: &PageRequest, user: &User) -> UserListRow {
-    visit.handle().with_state(|state| {
+fn user_row(request: &PageRequest, user: &User) -> UserListRow {
+    request.handle().with_state(|state| {
         let may = match &user.grant {
             Grant::Owner => "owner".into(),
             Grant::Projects(projects) => {
@@ -142,15 +142,15 @@ fn user_row(visit: &PageRequest, user: &User) -> UserListRow {
         };
         let seen = state
             .users
-            .sessions_of(user.id, visit.now)
+            .sessions_of(user.id, request.now)
             .map(|session| session.last_used)
             .max();
         UserListRow {
             name: user.name.as_str().into(),
-            link: visit.page_url(&Page::User(user.uuid)),
+            link: request.page_url(&Page::User(user.uuid)),
             may,
             status: user_status(user),
-            seen: seen.map(|seen| DisplayTime::relative(seen, &visit.time_formatter())),
+            seen: seen.map(|seen| DisplayTime::relative(seen, &request.time_formatter())),
         }
     })
 }
@@ -163,8 +163,8 @@ fn user_status(user: &User) -> &'static str {
     }
 }
 
-fn grant_form(visit: &PageRequest, grant: &Grant) -> GrantForm {
-    visit.handle().with_state(|state| {
+fn grant_form(request: &PageRequest, grant: &Grant) -> GrantForm {
+    request.handle().with_state(|state| {
         let projects = state
             .projects()
             .take(MAX_LISTED)
@@ -189,11 +189,11 @@ fn grant_form(visit: &PageRequest, grant: &Grant) -> GrantForm {
 }
 
 /// Parses the rights of a form: `role`, and a field for each project, named by its UUID.
-fn parse_grant(visit: &PageRequest, typed: &FormData, before: &Grant) -> Grant {
-    if typed.get("role") == "owner" {
+fn parse_grant(request: &PageRequest, form: &FormData, before: &Grant) -> Grant {
+    if form.get("role") == "owner" {
         return Grant::Owner;
     }
-    visit.handle().with_state(|state| {
+    request.handle().with_state(|state| {
         // Projects that the form did not show keep their membership.
         let not_shown = state
             .projects()
@@ -205,7 +205,7 @@ fn parse_grant(visit: &PageRequest, typed: &FormData, before: &Grant) -> Grant {
         let submitted = submitted.filter_map(|found| {
             Some((
                 found.project.id,
-                Membership::parse(typed.get(&found.project.uuid.to_string()))?,
+                Membership::parse(form.get(&found.project.uuid.to_string()))?,
             ))
         });
         Grant::Projects(ProjectMemberships::new(submitted.chain(not_shown)))
@@ -214,16 +214,16 @@ fn parse_grant(visit: &PageRequest, typed: &FormData, before: &Grant) -> Grant {
 
 /// Invites a user.
 pub(super) async fn invite_user(
-    visit: &PageRequest,
-    typed: &FormData,
+    request: &PageRequest,
+    form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    let text = typed.get("name");
-    let grant = parse_grant(visit, typed, &Grant::Owner);
+    let text = form.get("name");
+    let grant = parse_grant(request, form, &Grant::Owner);
     let name = match UserName::parse(text) {
         Ok(name) => name,
         Err(reason) => {
             return Ok(render_page(
-                visit,
+                request,
                 text,
                 InviteFormErrors {
                     name: Some(reason.into()),
@@ -234,9 +234,9 @@ pub(super) async fn invite_user(
             .into());
         }
     };
-    if grant.is_owner() && !has_confirmed_password(visit, typed.get("password")).await? {
+    if grant.is_owner() && !has_confirmed_password(request, form.get("password")).await? {
         return Ok(render_page(
-            visit,
+            request,
             text,
             InviteFormErrors {
                 password: Some(OWN_PASSWORD_REQUIRED),
@@ -246,14 +246,14 @@ pub(super) async fn invite_user(
         )
         .into());
     }
-    let user = match operations::user::create(visit.handle(), name, None, grant.clone()).await {
+    let user = match operations::user::create(request.handle(), name, None, grant.clone()).await {
         Err(
             error @ OperationError::User(
                 UserCommandError::NameTaken | UserCommandError::TooManyUsers,
             ),
         ) => {
             return Ok(render_page(
-                visit,
+                request,
                 text,
                 InviteFormErrors {
                     name: Some(error.to_string()),
@@ -265,29 +265,29 @@ pub(super) async fn invite_user(
         }
         made => made?,
     };
-    log_action(visit, "invited", &user);
-    create_link(visit, &user, &Page::Users()).await?;
+    log_action(request, "invited", &user);
+    create_link(request, &user, &Page::Users()).await?;
     Ok(PageResponse::Redirect(
         Page::Users(),
         FlashMessage::from_code("invited"),
     ))
 }
 
-async fn create_link(visit: &PageRequest, user: &User, at: &Page) -> Result<(), PageError> {
-    let link = operations::user::create_link(visit.handle(), Some(user)).await?;
-    log_action(visit, "created a link for", user);
-    visit.dashboard.one_time_secrets.store(
-        visit,
+async fn create_link(request: &PageRequest, user: &User, at: &Page) -> Result<(), PageError> {
+    let link = operations::user::create_link(request.handle(), Some(user)).await?;
+    log_action(request, "created a link for", user);
+    request.dashboard.one_time_secrets.store(
+        request,
         &at.to_string(),
-        format!("{}{}", visit.base_url().as_str(), link.path()),
+        format!("{}{}", request.base_url().as_str(), link.path()),
     );
     Ok(())
 }
 
-fn log_action(visit: &PageRequest, action: &str, whom: &User) {
+fn log_action(request: &PageRequest, action: &str, whom: &User) {
     tracing::info!(
-        user = visit.user_name(),
-        address = %visit.origin.client.addr,
+        user = request.user_name(),
+        address = %request.origin.client.addr,
         whom = whom.name.as_str(),
         "{action} a user"
     );
@@ -326,10 +326,10 @@ struct UserFormErrors {
 }
 
 /// Renders the page of a user.
-pub(super) fn show_user(visit: &PageRequest, uuid: Uuid) -> Result<PageResponse, PageError> {
-    let user = find_user(visit, uuid)?;
+pub(super) fn show_user(request: &PageRequest, uuid: Uuid) -> Result<PageResponse, PageError> {
+    let user = find_user(request, uuid)?;
     Ok(render_user_page(
-        visit,
+        request,
         &user,
         user.name.as_str(),
         &user.grant,
@@ -339,7 +339,7 @@ pub(super) fn show_user(visit: &PageRequest, uuid: Uuid) -> Result<PageResponse,
 }
 
 fn render_user_page(
-    visit: &PageRequest,
+    request: &PageRequest,
     user: &User,
     name: &str,
     grant: &Grant,
@@ -347,27 +347,27 @@ fn render_user_page(
 ) -> HtmlPage {
     let at = Page::User(user.uuid);
     let is_refused = wrong != UserFormErrors::default();
-    let made = visit
+    let made = request
         .dashboard
         .one_time_secrets
-        .take(visit, &at.to_string());
+        .take(request, &at.to_string());
     let is_secret = made.is_some();
     let one = UserPage {
-        frame: visit.layout(user.name.as_str()),
-        own: visit.page_url(&at),
+        frame: request.layout(user.name.as_str()),
+        own: request.page_url(&at),
         title: user.name.as_str().into(),
         name: name.into(),
         status: user_status(user),
         wrong,
-        granted: grant_form(visit, grant),
-        sessions: visit
+        granted: grant_form(request, grant),
+        sessions: request
             .handle()
-            .with_state(|state| state.users.sessions_of(user.id, visit.now).count()),
+            .with_state(|state| state.users.sessions_of(user.id, request.now).count()),
         made,
-        is_oneself: is_own_account(visit, user),
+        is_oneself: is_own_account(request, user),
         is_disabled_owner: user.disabled && user.grant.is_owner(),
         has_second_factor: user.second_factor.is_some(),
-        asks_password: needs_password(visit),
+        asks_password: needs_password(request),
     };
     let html = HtmlPage::from_template(&one);
     let html = if is_secret {
@@ -382,8 +382,8 @@ fn render_user_page(
     }
 }
 
-fn find_user(visit: &PageRequest, uuid: Uuid) -> Result<Arc<User>, PageError> {
-    visit.handle().with_state(|state| {
+fn find_user(request: &PageRequest, uuid: Uuid) -> Result<Arc<User>, PageError> {
+    request.handle().with_state(|state| {
         state
             .users
             .by_uuid(uuid)
@@ -392,8 +392,8 @@ fn find_user(visit: &PageRequest, uuid: Uuid) -> Result<Arc<User>, PageError> {
     })
 }
 
-fn is_own_account(visit: &PageRequest, user: &User) -> bool {
-    visit
+fn is_own_account(request: &PageRequest, user: &User) -> bool {
+    request
         .viewer
         .signed_in
         .as_ref()
@@ -407,13 +407,13 @@ const OWN_PASSWORD_REQUIRED: &str = "enter your own password";
 /// password, because an unattended session could otherwise create permanent access. Actions on the
 /// viewer's own account are on the account page.
 async fn check_confirmation(
-    visit: &PageRequest,
+    request: &PageRequest,
     user: &User,
-    typed: &FormData,
+    form: &FormData,
 ) -> Result<Option<UserFormErrors>, PageError> {
-    let does = typed.get("do");
+    let does = form.get("do");
     let is_button = matches!(does, "link" | "reset-totp");
-    if is_button && is_own_account(visit, user) {
+    if is_button && is_own_account(request, user) {
         let reason = "change your own password and second factor on your account page";
         return Ok(Some(UserFormErrors {
             button: Some(reason),
@@ -421,11 +421,12 @@ async fn check_confirmation(
         }));
     }
     let makes_owner = match does {
-        "save" => typed.get("role") == "owner" && !user.grant.is_owner(),
+        "save" => form.get("role") == "owner" && !user.grant.is_owner(),
         "enable" => user.grant.is_owner() && user.disabled,
         _ => false,
     };
-    if (!is_button && !makes_owner) || has_confirmed_password(visit, typed.get("password")).await? {
+    if (!is_button && !makes_owner) || has_confirmed_password(request, form.get("password")).await?
+    {
         return Ok(None);
     }
     Ok(Some(match does != "save" {
@@ -442,25 +443,25 @@ async fn check_confirmation(
 
 /// Executes the action of a button.
 pub(super) async fn post_user(
-    visit: &PageRequest,
+    request: &PageRequest,
     uuid: Uuid,
-    typed: &FormData,
+    form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    let user = find_user(visit, uuid)?;
-    let by = visit
+    let user = find_user(request, uuid)?;
+    let by = request
         .viewer
         .signed_in
         .as_ref()
         .and_then(|person| person.session.as_ref())
         .map(|session| session.id);
     let at = Page::User(uuid);
-    if let Some(wrong) = check_confirmation(visit, &user, typed).await? {
-        return Ok(show_user_errors(visit, &user, typed, wrong));
+    if let Some(wrong) = check_confirmation(request, &user, form).await? {
+        return Ok(show_user_errors(request, &user, form, wrong));
     }
-    let changes = match typed.get("do") {
+    let changes = match form.get("do") {
         "save" => {
-            let grant = Some(parse_grant(visit, typed, &user.grant));
-            match UserName::parse(typed.get("name")) {
+            let grant = Some(parse_grant(request, form, &user.grant));
+            match UserName::parse(form.get("name")) {
                 Ok(name) => UserChanges {
                     name: Some(name),
                     grant,
@@ -468,9 +469,9 @@ pub(super) async fn post_user(
                 },
                 Err(reason) => {
                     return Ok(show_user_errors(
-                        visit,
+                        request,
                         &user,
-                        typed,
+                        form,
                         UserFormErrors {
                             name: Some(reason.into()),
                             ..UserFormErrors::default()
@@ -492,26 +493,27 @@ pub(super) async fn post_user(
             ..UserChanges::default()
         },
         "link" => {
-            create_link(visit, &user, &at).await?;
+            create_link(request, &user, &at).await?;
             return Ok(PageResponse::Redirect(at, None));
         }
         "sign-out" => {
-            operations::user::end_sessions(visit.handle(), user.id, SessionSelection::All).await?;
-            log_action(visit, "signed out", &user);
+            operations::user::end_sessions(request.handle(), user.id, SessionSelection::All)
+                .await?;
+            log_action(request, "signed out", &user);
             return Ok(PageResponse::Redirect(
                 at,
                 FlashMessage::from_code("signed-out"),
             ));
         }
-        "delete" => return delete_user(visit, &user, typed).await,
+        "delete" => return delete_user(request, &user, form).await,
         _ => return Err(PageError::not_found()),
     };
-    match operations::user::update(visit.handle(), user.id, changes, by).await {
+    match operations::user::update(request.handle(), user.id, changes, by).await {
         Err(error @ OperationError::User(UserCommandError::NameTaken)) => {
             return Ok(show_user_errors(
-                visit,
+                request,
                 &user,
-                typed,
+                form,
                 UserFormErrors {
                     name: Some(error.to_string()),
                     ..UserFormErrors::default()
@@ -520,9 +522,9 @@ pub(super) async fn post_user(
         }
         Err(error @ OperationError::User(_)) => {
             return Ok(show_user_errors(
-                visit,
+                request,
                 &user,
-                typed,
+                form,
                 UserFormErrors {
                     grant: Some(error.to_string()),
                     ..UserFormErrors::default()
@@ -532,8 +534,8 @@ pub(super) async fn post_user(
         done => done?,
     };
     log_action(
-        visit,
-        if typed.get("do") == "reset-totp" {
+        request,
+        if form.get("do") == "reset-totp" {
             "removed the second factor of"
         } else {
             "changed"
@@ -545,41 +547,41 @@ pub(super) async fn post_user(
 
 /// Renders the page again, with the submitted values if they were name and rights.
 fn show_user_errors(
-    visit: &PageRequest,
+    request: &PageRequest,
     user: &User,
-    typed: &FormData,
+    form: &FormData,
     wrong: UserFormErrors,
 ) -> PageResponse {
-    let typed = Some(typed).filter(|typed| typed.get("do") == "save");
-    let (name, grant) = match typed {
-        Some(typed) => (typed.get("name"), parse_grant(visit, typed, &user.grant)),
+    let form = Some(form).filter(|form| form.get("do") == "save");
+    let (name, grant) = match form {
+        Some(form) => (form.get("name"), parse_grant(request, form, &user.grant)),
         None => (user.name.as_str(), user.grant.clone()),
     };
-    render_user_page(visit, user, name, &grant, wrong).into()
+    render_user_page(request, user, name, &grant, wrong).into()
 }
 
 async fn delete_user(
-    visit: &PageRequest,
+    request: &PageRequest,
     user: &User,
-    typed: &FormData,
+    form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    if !has_confirmed_password(visit, typed.get("password")).await? {
+    if !has_confirmed_password(request, form.get("password")).await? {
         return Ok(show_user_errors(
-            visit,
+            request,
             user,
-            typed,
+            form,
             UserFormErrors {
                 delete: Some(OWN_PASSWORD_REQUIRED),
                 ..UserFormErrors::default()
             },
         ));
     }
-    match operations::user::delete(visit.handle(), user.id).await {
+    match operations::user::delete(request.handle(), user.id).await {
         Err(error @ OperationError::User(_)) => {
             return Ok(show_user_errors(
-                visit,
+                request,
                 user,
-                typed,
+                form,
                 UserFormErrors {
                     grant: Some(error.to_string()),
                     ..UserFormErrors::default()
@@ -588,7 +590,7 @@ async fn delete_user(
         }
         done => done?,
     }
-    log_action(visit, "deleted", user);
+    log_action(request, "deleted", user);
     Ok(PageResponse::Redirect(
         Page::Users(),
         FlashMessage::from_code("user-deleted"),

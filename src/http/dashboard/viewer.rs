@@ -47,14 +47,14 @@ pub(crate) struct SignedInUser {
 
 impl Viewer {
     fn new(
-        site: &DashboardState,
+        dashboard: &DashboardState,
         taste: UserPreferences,
         grant: Option<Grant>,
         person: Option<SignedInUser>,
     ) -> Self {
         let zone = taste
             .zone
-            .unwrap_or_else(|| site.config.default_zone.clone());
+            .unwrap_or_else(|| dashboard.config.default_zone.clone());
         Self {
             zone,
             theme: taste.theme,
@@ -120,32 +120,37 @@ impl Viewer {
 /// If the server runs without sign-in, and the client is on another machine or the host is unknown.
 /// Also if [`proxy_auth::authenticate`] fails.
 pub(super) async fn identify_viewer(
-    site: &DashboardState,
+    dashboard: &DashboardState,
     came: &RequestOrigin,
     headers: &HeaderMap,
     peer: SocketAddr,
 ) -> Result<Viewer, PageError> {
-    match site.config.auth {
+    match dashboard.config.auth {
         AuthMode::Password => {
             // A user that the proxy names takes precedence over a cookie.
-            let named = proxy_auth::authenticate(site, came, headers, peer).await?;
-            let person = named.or_else(|| user_by_cookie(site, came, headers));
+            let named = proxy_auth::authenticate(dashboard, came, headers, peer).await?;
+            let person = named.or_else(|| user_by_cookie(dashboard, came, headers));
             let (taste, grant) = person
                 .as_ref()
                 .map(|person| (person.user.preferences.clone(), person.user.grant.clone()))
                 .unzip();
-            Ok(Viewer::new(site, taste.unwrap_or_default(), grant, person))
+            Ok(Viewer::new(
+                dashboard,
+                taste.unwrap_or_default(),
+                grant,
+                person,
+            ))
         }
         AuthMode::None => {
             let peer = peer.ip().to_canonical();
-            if !peer.is_loopback() && !is_trusted(peer, &site.trusted_proxies) {
+            if !peer.is_loopback() && !is_trusted(peer, &dashboard.trusted_proxies) {
                 return Err(PageError::not_local());
             }
-            if !came.has_known_host(site) {
+            if !came.has_known_host(dashboard) {
                 return Err(PageError::unknown_host(came));
             }
             Ok(Viewer::new(
-                site,
+                dashboard,
                 UserPreferences::default(),
                 Some(Grant::Owner),
                 None,
@@ -155,16 +160,16 @@ pub(super) async fn identify_viewer(
 }
 
 fn user_by_cookie(
-    site: &DashboardState,
+    dashboard: &DashboardState,
     came: &RequestOrigin,
     headers: &HeaderMap,
 ) -> Option<SignedInUser> {
     let jar = CookieJar {
-        is_secure: came.is_secure(&site.base_url),
-        base_path: site.base_url.path(),
+        is_secure: came.is_secure(&dashboard.base_url),
+        base_path: dashboard.base_url.path(),
     };
-    let now = site.handle.now();
-    let person = site.handle.with_state(|state| {
+    let now = dashboard.handle.now();
+    let person = dashboard.handle.with_state(|state| {
         let mut found = jar
             .session_token_hashes(headers)
             .filter_map(|token| state.users.session(&token, now));
@@ -181,10 +186,10 @@ fn user_by_cookie(
         let session_use = SessionUse {
             session: session.id,
             address: came.client.addr,
-            idle_secs: site.session_idle_secs(),
+            idle_secs: dashboard.session_idle_secs(),
             verified_password: None,
         };
-        operations::user::queue_session_use(&site.handle, session_use);
+        operations::user::queue_session_use(&dashboard.handle, session_use);
     }
     person
 }

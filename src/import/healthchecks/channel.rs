@@ -8,7 +8,7 @@ use super::value_conversion;
 use crate::channels;
 use crate::domain::alert::ChannelHealth;
 use crate::domain::channel::{
-    ChannelKind, ChannelSettings, FieldType, Requirement, SettingsAuthor, SettingsUpdate,
+    ChannelKind, ChannelSettings, Requirement, SettingFieldType, SettingsAuthor, SettingsUpdate,
 };
 use crate::domain::import_contents::{ImportedChannel, ImportedSettings};
 use crate::domain::project::ChannelName;
@@ -428,8 +428,12 @@ impl ChannelSettingsBuilder<'_> {
                 continue;
             };
             let converted = match field.field_type {
-                FieldType::Url | FieldType::SecretUrl => value_conversion::convert_url(value),
-                FieldType::MailAddresses(_) => value_conversion::convert_mail_addresses(value),
+                SettingFieldType::Url | SettingFieldType::SecretUrl => {
+                    value_conversion::convert_url(value)
+                }
+                SettingFieldType::MailAddresses(_) => {
+                    value_conversion::convert_mail_addresses(value)
+                }
                 _ => continue,
             };
             if converted.changes.is_empty() {

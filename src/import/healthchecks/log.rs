@@ -118,7 +118,7 @@ impl CheckLog {
         };
         let at = created.min(now);
         let cause = match row.text("reason").unwrap_or_default() {
-            "timeout" => FlipCause::Late,
+            "timeout" => FlipCause::MissedPing,
             "fail" => FlipCause::Fail,
             _ => FlipCause::Unknown,
         };

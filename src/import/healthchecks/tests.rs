@@ -151,7 +151,7 @@ fn alerts_that_the_old_server_had_not_sent_are_still_pending() {
         ),
         (
             Status::Down,
-            flip(Status::Up, FlipCause::Late, false),
+            flip(Status::Up, FlipCause::MissedPing, false),
             due(HoldReason::ServerOutage),
         ),
         (

@@ -13,7 +13,7 @@ use crate::domain::alert::{AlertEvent, OutboxRow};
 use crate::domain::channel::ChannelClass;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber};
 use crate::domain::timestamp::Timestamp;
-use crate::engine::command::SendResult;
+use crate::engine::command::SendOutcome;
 use crate::engine::state::State;
 
 /// Maximum number of rows for one message to people: see [limits](crate::docs::limits). The rest
@@ -332,7 +332,7 @@ pub(super) fn pick_for_machines(
             if let Some(end) = end {
                 require_report_capacity(now, step)?;
                 let reason = "the downtime ended before the alert was sent";
-                let sent = SendResult::Superseded(reason.into());
+                let sent = SendOutcome::Superseded(reason.into());
                 step.finish(channel, vec![row.number, end.number], sent);
                 continue;
             }
@@ -391,7 +391,7 @@ fn give_up_row(row: &OutboxRow, now: CurrentTime, step: &mut ScheduledWork) -> O
     step.finish(
         row.channel,
         vec![row.number],
-        SendResult::Failed("the channel accepted no messages for too long".into()),
+        SendOutcome::Failed("the channel accepted no messages for too long".into()),
     );
     Some(())
 }

@@ -176,7 +176,7 @@ impl SchedulerTester {
                         .join(" "),
                 );
                 match &report.result {
-                    SendResult::Retry {
+                    SendOutcome::Retry {
                         may_have_arrived: doubtful,
                         ..
                     } => {
@@ -193,15 +193,15 @@ impl SchedulerTester {
         }
     }
 
-    fn done(&mut self, job: &Message, result: SendResult) {
+    fn done(&mut self, job: &Message, result: SendOutcome) {
         self.answered(job, result, 0);
     }
 
-    fn answered(&mut self, job: &Message, result: SendResult, status: u16) {
-        self.finish(job, MessageResult::new(result, status));
+    fn answered(&mut self, job: &Message, result: SendOutcome, status: u16) {
+        self.finish(job, AttemptResult::new(result, status));
     }
 
-    fn finish(&mut self, job: &Message, done: MessageResult) {
+    fn finish(&mut self, job: &Message, done: AttemptResult) {
         let reports = self
             .plan
             .record_result(job.id, done, &self.rules, self.now, &self.random);
@@ -231,23 +231,23 @@ impl SchedulerTester {
 }
 
 /// Failure of a message that has not arrived.
-fn later() -> SendResult {
-    SendResult::Retry {
+fn later() -> SendOutcome {
+    SendOutcome::Retry {
         reason: "".into(),
         may_have_arrived: false,
     }
 }
 
 /// Failure of a message that may have arrived.
-fn unanswered() -> SendResult {
-    SendResult::Retry {
+fn unanswered() -> SendOutcome {
+    SendOutcome::Retry {
         reason: "".into(),
         may_have_arrived: true,
     }
 }
 
-fn refused() -> SendResult {
-    SendResult::Failed("".into())
+fn refused() -> SendOutcome {
+    SendOutcome::Failed("".into())
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn programs_get_everything_in_order_four_at_a_time() {
         SchedulerTester::item_labels(&jobs),
         ["1down", "2down", "3down", "4down"]
     );
-    world.done(&jobs[1], SendResult::Delivered);
+    world.done(&jobs[1], SendOutcome::Delivered);
     let (jobs, _) = world.step();
     assert_eq!(SchedulerTester::item_labels(&jobs), ["2up"]);
 }
@@ -295,7 +295,7 @@ fn a_failing_receiver_gets_one_message_at_a_time() {
     world.pass(36_000);
     let (jobs, _) = world.step();
     assert_eq!(jobs.len(), 1);
-    world.done(&jobs[0], SendResult::Delivered);
+    world.done(&jobs[0], SendOutcome::Delivered);
     assert_eq!(world.step().0.len(), 4);
 }
 
@@ -307,9 +307,9 @@ fn the_receiver_may_ask_for_a_longer_pause_up_to_six_hours() {
         let (jobs, _) = world.step();
         world.finish(
             &jobs[0],
-            MessageResult {
+            AttemptResult {
                 retry_after: Some(Duration::from_secs(after)),
-                ..MessageResult::new(later(), 0)
+                ..AttemptResult::new(later(), 0)
             },
         );
         let wake_in = world.step().1.unwrap();
@@ -364,7 +364,7 @@ fn incidents_that_end_before_they_are_sent_are_not_sent() {
     world.pass(7000);
     let (jobs, _) = world.step();
     assert_eq!(SchedulerTester::item_labels(&jobs), ["1down"]);
-    world.done(&jobs[0], SendResult::Delivered);
+    world.done(&jobs[0], SendOutcome::Delivered);
     assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1up"]);
 }
 
@@ -434,7 +434,7 @@ fn the_rate_limit_is_respected() {
         world.pass(wait);
         let (jobs, _) = world.step();
         assert_eq!(jobs.len(), 1);
-        world.done(&jobs[0], SendResult::Delivered);
+        world.done(&jobs[0], SendOutcome::Delivered);
     }
     let (jobs, wake_in) = world.step();
     assert!(
@@ -454,7 +454,7 @@ fn the_daily_limit_is_respected() {
     for _ in 0..2 {
         world.pass(3_600_000);
         let (jobs, _) = world.step();
-        world.done(&jobs[0], SendResult::Delivered);
+        world.done(&jobs[0], SendOutcome::Delivered);
     }
     // The day began with the first message, an hour ago.
     assert_eq!(world.step(), (vec![], Some(82_800_000)));

@@ -8,7 +8,7 @@ use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::ids::{ChannelId, DeliveryNumber};
 use crate::domain::ping::{PingKind, PingOrigin};
 use crate::domain::text::{FailureThreshold, Name};
-use crate::engine::command::{DeliveryReport, PingRequest, PingSignal, PingTarget, SendResult};
+use crate::engine::command::{DeliveryReport, PingRequest, PingSignal, PingTarget, SendOutcome};
 use crate::operations::channel::CheckSelection;
 use crate::operations::delivery::DeliveryFilter;
 
@@ -74,11 +74,11 @@ fn give_up(service: &EngineFixture, channel: ChannelId) -> Vec<u64> {
 
 /// Does the same after a response with this status.
 fn finish(service: &EngineFixture, channel: ChannelId, status: u16) -> Vec<u64> {
-    report(service, channel, SendResult::Failed("no".into()), status)
+    report(service, channel, SendOutcome::Failed("no".into()), status)
 }
 
 /// Reports this result for all waiting messages of a channel, and returns their numbers.
-fn report(service: &EngineFixture, channel: ChannelId, sent: SendResult, status: u16) -> Vec<u64> {
+fn report(service: &EngineFixture, channel: ChannelId, sent: SendOutcome, status: u16) -> Vec<u64> {
     let rows: Vec<_> = service.handle.with_state(|state| {
         state
             .outbox
@@ -272,7 +272,7 @@ fn a_failed_delivery_is_sent_again_unless_it_is_out_of_date() {
     report(
         &service,
         mail,
-        SendResult::Retry {
+        SendOutcome::Retry {
             reason: "the answer was 504".into(),
             may_have_arrived: true,
         },
@@ -373,7 +373,7 @@ fn deliveries_are_found_by_project_channel_check_and_outcome() {
         sent_to: None,
         rows: vec![number],
         merged_into: Some(number),
-        result: SendResult::Delivered,
+        result: SendOutcome::Delivered,
         status: 200,
     };
     service

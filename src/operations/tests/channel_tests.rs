@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::alerts::channel_of;
 use super::*;
 use crate::engine::ChannelTestResult;
-use crate::operations::channel::Tested;
+use crate::operations::channel::ChannelTestResults;
 
 #[test]
 fn a_test_of_a_deleted_channel_is_reported() {
@@ -66,7 +66,7 @@ fn a_test_of_a_deleted_channel_is_reported() {
         };
         tokio::join!(testing, sender).0
     });
-    let Ok(Tested::Group(tests)) = tested else {
+    let Ok(ChannelTestResults::Group(tests)) = tested else {
         panic!("a group was tested as a channel")
     };
     let shown = tests
@@ -121,7 +121,7 @@ fn a_test_of_a_group_shows_which_channels_have_no_result_and_why() {
         };
         tokio::join!(channel::test(&service.handle, &group, false), time).0
     });
-    let Ok(Tested::Group(tests)) = tested else {
+    let Ok(ChannelTestResults::Group(tests)) = tested else {
         panic!("a group was tested as a channel")
     };
     let shown = tests

@@ -9,7 +9,7 @@ use overdue::domain::ids::ChannelId;
 use overdue::domain::project::ChannelName;
 use overdue::domain::timezone::Timezone;
 use overdue::engine::ChannelTestResult;
-use overdue::engine::command::{Command, DeliveryReport, NewChannel, SendResult};
+use overdue::engine::command::{Command, DeliveryReport, NewChannel, SendOutcome};
 use overdue::notifier;
 use overdue::operations::channel;
 use overdue::outbound::{Outbound, OutboundConfig};
@@ -518,7 +518,7 @@ async fn a_channel_shows_its_status() {
         }])
     };
     server
-        .done(report(SendResult::Retry {
+        .done(report(SendOutcome::Retry {
             reason: "it answered 503".into(),
             may_have_arrived: false,
         }))
@@ -536,7 +536,7 @@ async fn a_channel_shows_its_status() {
     );
     server.clock.advance_secs(60);
     server.done(Command::BeginDeliveries(vec![row], None)).await;
-    server.done(report(SendResult::Delivered)).await;
+    server.done(report(SendOutcome::Delivered)).await;
     let delivered = "2026-11-20T10:01:00+00:00";
     assert_eq!(
         health().await,
@@ -593,7 +593,7 @@ async fn a_channel_shows_its_status() {
     server
         .done(Command::RecordChannelTest(DeliveryReport::of_test(
             channel,
-            SendResult::Failed("it answered 404".into()),
+            SendOutcome::Failed("it answered 404".into()),
             404,
         )))
         .await;
@@ -604,7 +604,7 @@ async fn a_channel_shows_its_status() {
     server
         .done(Command::RecordChannelTest(DeliveryReport::of_test(
             channel,
-            SendResult::Delivered,
+            SendOutcome::Delivered,
             200,
         )))
         .await;

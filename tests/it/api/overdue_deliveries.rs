@@ -1,7 +1,7 @@
 //! `/api/overdue/v1/deliveries`: delivery results of the own project, in pages.
 
 use overdue::domain::ids::ChannelId;
-use overdue::engine::command::{Command, DeliveryReport, SendResult};
+use overdue::engine::command::{Command, DeliveryReport, SendOutcome};
 use serde_json::{Value, json};
 
 use super::{path, refused, text};
@@ -22,7 +22,7 @@ impl TestServer {
     }
 
     /// Finishes all queued messages of a channel with this result.
-    pub(crate) async fn sent(&self, channel: ChannelId, sent: SendResult, status: u16) {
+    pub(crate) async fn sent(&self, channel: ChannelId, sent: SendOutcome, status: u16) {
         let rows: Vec<_> = self.handle.with_state(|state| {
             state
                 .outbox
@@ -82,19 +82,19 @@ async fn deliveries_are_listed_newest_first_in_pages() {
     for one in [&check, &twin, &answer] {
         server.ping(one, "/fail").await;
     }
-    server.sent(ours, SendResult::Delivered, 250).await;
+    server.sent(ours, SendOutcome::Delivered, 250).await;
     server
-        .sent(theirs, SendResult::Failed("it never answered".into()), 0)
+        .sent(theirs, SendOutcome::Failed("it never answered".into()), 0)
         .await;
     server.ping(&check, "").await;
     server
-        .sent(ours, SendResult::Failed("it answered \"550\"".into()), 550)
+        .sent(ours, SendOutcome::Failed("it answered \"550\"".into()), 550)
         .await;
     server
         .handle
         .call(Command::RecordChannelTest(DeliveryReport::of_test(
             second,
-            SendResult::Failed("no".into()),
+            SendOutcome::Failed("no".into()),
             0,
         )))
         .await

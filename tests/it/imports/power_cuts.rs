@@ -185,7 +185,7 @@ impl PowerCutWorld {
             .objects(first)
             .chunks(1 + self.dice.below(5) as usize)
         {
-            self.step(ImportStep::Objects {
+            self.step(ImportStep::Items {
                 import,
                 objects: objects.to_vec(),
             })

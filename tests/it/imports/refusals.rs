@@ -348,7 +348,7 @@ fn an_invalid_import_is_refused() {
     wrong(
         step(
             &mut engine,
-            ImportStep::Objects {
+            ImportStep::Items {
                 import,
                 objects: source.objects(first + 3),
             },
@@ -379,7 +379,7 @@ fn an_invalid_import_is_refused() {
     let mut counts = ImportItemCounts::default();
     let mut hand_over = |engine: &mut TestEngine, objects: Vec<ImportItem>| {
         objects.iter().for_each(|object| counts.count(object));
-        step(engine, ImportStep::Objects { import, objects }).unwrap();
+        step(engine, ImportStep::Items { import, objects }).unwrap();
         counts
     };
     let items = source.objects(first);
@@ -491,10 +491,10 @@ fn a_server_limits_the_checks_of_an_import_and_a_command_without_one_takes_more(
         let import = ImportId(first);
         let mut objects = checks(first);
         let last = objects.pop().unwrap();
-        step(&mut engine, ImportStep::Objects { import, objects }).unwrap();
+        step(&mut engine, ImportStep::Items { import, objects }).unwrap();
         let one_more = step(
             &mut engine,
-            ImportStep::Objects {
+            ImportStep::Items {
                 import,
                 objects: vec![last],
             },

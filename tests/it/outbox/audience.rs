@@ -159,7 +159,7 @@ fn a_channel_that_keeps_incidents_is_notified_of_the_end_although_it_joined_late
         engine.execute(ping(7, PingKind::Fail, ""));
         let all = numbers(&engine);
         begin(&mut engine, all.clone());
-        report(&mut engine, first, all, SendResult::Delivered);
+        report(&mut engine, first, all, SendOutcome::Delivered);
         // Both channels use the same service and key, so the second closes the incident that the
         // first has opened.
         engine.execute(Command::DeleteChannel(first));
@@ -373,9 +373,9 @@ fn a_reminder_makes_a_late_channel_one_that_is_notified_of_the_end() {
             mail,
             all,
             if sent {
-                SendResult::Delivered
+                SendOutcome::Delivered
             } else {
-                SendResult::Failed("no".into())
+                SendOutcome::Failed("no".into())
             },
         );
         let mut engine = restart(engine, &disk, restarts);
@@ -412,7 +412,7 @@ fn a_channel_that_a_reminder_notified_stays_notified_while_it_leaves_and_joins_a
         engine.execute(Command::QueueReminder(mail));
         let all = numbers(&engine);
         begin(&mut engine, all.clone());
-        report(&mut engine, mail, all, SendResult::Delivered);
+        report(&mut engine, mail, all, SendOutcome::Delivered);
         assign(&mut engine, mail, id, false);
         let mut engine = restart(engine, &disk, restarts);
         assign(&mut engine, mail, id, true);
@@ -485,7 +485,7 @@ fn an_incident_is_closed_once_although_its_beginning_is_still_being_sent() {
         .filter(|number| !down.contains(number))
         .collect();
     begin(&mut engine, closed.clone());
-    report(&mut engine, pager, closed, SendResult::Delivered);
+    report(&mut engine, pager, closed, SendOutcome::Delivered);
     let engine = restart(engine, &disk, true);
     assert_eq!(waiting_events(&engine), [(pager, AlertEvent::Down)]);
 }
@@ -500,7 +500,7 @@ fn the_end_of_an_incident_of_a_deleted_check_is_not_sent_after_a_restart() {
     engine.execute(ping(7, PingKind::Fail, ""));
     let down = numbers(&engine);
     begin(&mut engine, down.clone());
-    report(&mut engine, pager, down, SendResult::Delivered);
+    report(&mut engine, pager, down, SendOutcome::Delivered);
     engine.execute(ping(7, PingKind::Success, ""));
     let up = numbers(&engine);
     begin(&mut engine, up);
@@ -541,9 +541,14 @@ fn an_end_that_is_being_sent_when_its_check_is_deleted_is_sent_again_if_that_fai
             &mut engine,
             pager,
             down[..1].to_vec(),
-            SendResult::Delivered,
+            SendOutcome::Delivered,
         );
-        report(&mut engine, hook, down[1..].to_vec(), SendResult::Delivered);
+        report(
+            &mut engine,
+            hook,
+            down[1..].to_vec(),
+            SendOutcome::Delivered,
+        );
         engine.execute(ping(7, PingKind::Success, ""));
         let up = numbers(&engine);
         begin(&mut engine, up.clone());
@@ -553,7 +558,7 @@ fn an_end_that_is_being_sent_when_its_check_is_deleted_is_sent_again_if_that_fai
             [(pager, AlertEvent::Up), (hook, AlertEvent::Up)]
         );
         let mut engine = restart(engine, &disk, restarts);
-        let failure = SendResult::Retry {
+        let failure = SendOutcome::Retry {
             reason: "the connection was reset".into(),
             may_have_arrived: true,
         };

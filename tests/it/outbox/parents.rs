@@ -207,7 +207,7 @@ fn a_parent_without_channels_holds_no_alerts() {
                     &mut engine,
                     hook,
                     rows,
-                    SendResult::Failed("refused".into()),
+                    SendOutcome::Failed("refused".into()),
                 );
                 assert_eq!(
                     engine.read_check(router).state.notification,

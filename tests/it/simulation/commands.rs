@@ -356,7 +356,7 @@ pub(crate) fn max_commits(command: &Command, thresholds: &HousekeepingLimits) ->
             ImportStep::Log { pings, .. } => {
                 (pings.iter().map(|ping| ping.body.len()).sum(), pings.len())
             }
-            ImportStep::Objects { objects, .. } => (400, objects.len()),
+            ImportStep::Items { objects, .. } => (400, objects.len()),
             _ => (0, 0),
         },
         Command::ApplyConfig(asked) => (asked.approximate_bytes(), 1),

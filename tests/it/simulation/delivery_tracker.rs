@@ -9,7 +9,9 @@ use overdue::domain::alert::{
 use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber};
 use overdue::domain::status::Status;
 use overdue::engine::Handle;
-use overdue::engine::command::{Command, CommandError, CommandOutcome, DeliveryReport, SendResult};
+use overdue::engine::command::{
+    Command, CommandError, CommandOutcome, DeliveryReport, SendOutcome,
+};
 
 use super::verify::same;
 use crate::support::seeded_rng::SeededRng;
@@ -110,14 +112,14 @@ impl DeliveryTracker {
             ));
             let reports = some(begun).into_iter().map(|row| {
                 let sent = match dice.below(12) {
-                    0..5 => SendResult::Delivered,
-                    5..7 => SendResult::Retry {
+                    0..5 => SendOutcome::Delivered,
+                    5..7 => SendOutcome::Retry {
                         reason: "busy".into(),
                         may_have_arrived: dice.chance(30),
                     },
-                    7..9 => SendResult::Superseded("a later one".into()),
-                    9..11 => SendResult::Failed("no".into()),
-                    _ => SendResult::ChannelRejected("gone".into()),
+                    7..9 => SendOutcome::Superseded("a later one".into()),
+                    9..11 => SendOutcome::Failed("no".into()),
+                    _ => SendOutcome::ChannelRejected("gone".into()),
                 };
                 DeliveryReport {
                     recipients: Default::default(),

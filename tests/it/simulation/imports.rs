@@ -74,7 +74,7 @@ fn next_step(dice: &SeededRng, first: u64, staging: &ModelImport, few: bool) -> 
                 flips: Vec::new(),
             };
         }
-        return ImportStep::Objects {
+        return ImportStep::Items {
             import,
             objects: objects(dice, first, staging),
         };
@@ -97,7 +97,7 @@ fn next_step(dice: &SeededRng, first: u64, staging: &ModelImport, few: bool) -> 
     };
     if few && dice.chance(80) {
         if dice.chance(20) {
-            ImportStep::Preview { import, ending }
+            ImportStep::DryRun { import, ending }
         } else {
             ImportStep::Finish { import, ending }
         }
@@ -234,7 +234,7 @@ impl Model {
                     .pings
                     .extend(pings.iter().map(|ping| (ping.clone(), now)));
             }
-            ImportStep::Objects { import, objects } => {
+            ImportStep::Items { import, objects } => {
                 let staging = self.stagings.0.get_mut(&import.0).ok_or_else(unknown)?;
                 staging.last = now;
                 staging.objects.extend(objects.iter().cloned());
@@ -242,7 +242,7 @@ impl Model {
             ImportStep::Abandon { import } => {
                 self.stagings.0.remove(&import.0).ok_or_else(unknown)?;
             }
-            ImportStep::Preview { import, .. } => {
+            ImportStep::DryRun { import, .. } => {
                 self.stagings.0.get(&import.0).ok_or_else(unknown)?;
             }
             ImportStep::Finish { import, .. } => {

@@ -145,7 +145,7 @@ impl ReplayedCheck {
             let cause = cause.unwrap_or(if is_run {
                 FlipCause::Overrun
             } else {
-                FlipCause::Late
+                FlipCause::MissedPing
             });
             self.outcomes.push(RunOutcome::Missed);
             self.change_status(

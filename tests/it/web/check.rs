@@ -3,7 +3,7 @@
 use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::ids::UniqueKey;
 use overdue::domain::text::Slug;
-use overdue::engine::command::{Command, DeliveryReport, SendResult};
+use overdue::engine::command::{Command, DeliveryReport, SendOutcome};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -658,7 +658,7 @@ async fn the_last_delivery_is_shown_beside_its_channel() {
         .unwrap()
         .unwrap();
     page.server.clock.advance_secs(60);
-    let sent = SendResult::Failed("it answered <b>500".into());
+    let sent = SendOutcome::Failed("it answered <b>500".into());
     let report = DeliveryReport {
         recipients: Default::default(),
         channel,
@@ -700,12 +700,12 @@ async fn the_last_delivery_is_shown_beside_its_channel() {
         ("", None, None),
         (
             "/fail",
-            Some(SendResult::Delivered),
+            Some(SendOutcome::Delivered),
             Some("delivered hook &#60;1&#62; went down"),
         ),
         (
             "",
-            Some(SendResult::Failed("no answer".into())),
+            Some(SendOutcome::Failed("no answer".into())),
             Some("not delivered hook &#60;1&#62; is up again just now no answer"),
         ),
     ] {

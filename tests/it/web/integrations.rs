@@ -6,7 +6,7 @@ use overdue::config;
 use overdue::domain::alert::{Recipient, RecipientResult};
 use overdue::domain::channel::Transports;
 use overdue::engine::ChannelTestResult;
-use overdue::engine::command::{Command, DeliveryReport, SendResult};
+use overdue::engine::command::{Command, DeliveryReport, SendOutcome};
 use overdue::operations;
 use serde_json::{Value, json};
 
@@ -281,7 +281,7 @@ async fn a_recipient_that_is_refused_is_shown() {
     };
     let report = DeliveryReport {
         recipients: Some([refused].into()),
-        ..DeliveryReport::of_test(id, SendResult::PartlyDelivered("".into()), 250)
+        ..DeliveryReport::of_test(id, SendOutcome::PartlyDelivered("".into()), 250)
     };
     server
         .handle

@@ -1,7 +1,7 @@
 //! Secrets that read-only users do not see: keys, and URLs that suffice to send a message.
 
 use overdue::domain::user::{Grant, Membership, ProjectMemberships};
-use overdue::engine::command::{Command, DeliveryReport, SendResult};
+use overdue::engine::command::{Command, DeliveryReport, SendOutcome};
 use serde_json::json;
 
 use super::browser::{make, owner, server, signed_in};
@@ -296,7 +296,7 @@ async fn read_only_users_see_no_text_of_a_receiver() {
                 .handle
                 .call(Command::RecordChannelTest(DeliveryReport::of_test(
                     id,
-                    SendResult::Failed(reason.as_str().into()),
+                    SendOutcome::Failed(reason.as_str().into()),
                     404,
                 )))
                 .await
@@ -306,12 +306,12 @@ async fn read_only_users_see_no_text_of_a_receiver() {
             server.get(&format!("/ping/{uuid}/fail")).await;
             let reason = reason.as_str().into();
             let sent = match what {
-                "failing" => SendResult::Retry {
+                "failing" => SendOutcome::Retry {
                     reason,
                     may_have_arrived: false,
                 },
-                "given up" => SendResult::Failed(reason),
-                _ => SendResult::ChannelRejected(reason),
+                "given up" => SendOutcome::Failed(reason),
+                _ => SendOutcome::ChannelRejected(reason),
             };
             server.sent(id, sent, 500).await;
             pages.push(format!("/checks/{uuid}/details/"));
@@ -327,7 +327,7 @@ async fn read_only_users_see_no_text_of_a_receiver() {
         .handle
         .call(Command::RecordChannelTest(DeliveryReport::of_test(
             id,
-            SendResult::Failed("the answer was 502: SECRET".into()),
+            SendOutcome::Failed("the answer was 502: SECRET".into()),
             0,
         )))
         .await

@@ -7,7 +7,7 @@ use crate::domain::check_edit::CheckEdit;
 use crate::domain::ids::DeliveryNumber;
 use crate::domain::ping::PingKind;
 use crate::domain::text::Name;
-use crate::engine::command::{Command, DeliveryReport, SendResult};
+use crate::engine::command::{Command, DeliveryReport, SendOutcome};
 
 fn rows(working: &WorkingState, check: CheckId) -> Vec<AlertEvent> {
     working
@@ -196,7 +196,7 @@ fn rows_of_a_message_whose_last_row_never_began_were_not_sent() {
 }
 
 /// Begins to send the rows of a check, and reports the result.
-fn send(working: &mut WorkingState, channel: ChannelId, check: CheckId, sent: &SendResult) {
+fn send(working: &mut WorkingState, channel: ChannelId, check: CheckId, sent: &SendOutcome) {
     let rows: Vec<_> = working
         .state
         .outbox
@@ -248,7 +248,7 @@ fn a_full_outbox_accepts_the_end_of_a_delivered_downtime() {
                 )
                 .unwrap();
             send_ping(&mut working, 7, PingKind::Fail, NOW);
-            send(&mut working, works, id, &SendResult::Delivered);
+            send(&mut working, works, id, &SendOutcome::Delivered);
             fill_outbox(&mut working, dead);
             match end {
                 AlertEvent::Up => send_ping(&mut working, 7, PingKind::Success, NOW.plus_secs(60)),
@@ -337,7 +337,7 @@ fn an_incident_that_may_be_open_keeps_its_end_however_often_the_check_changes() 
         &mut working,
         pager,
         id,
-        &SendResult::Retry {
+        &SendOutcome::Retry {
             reason: "504".into(),
             may_have_arrived: true,
         },
@@ -424,7 +424,7 @@ fn incidents_of_a_deleted_check_are_closed_if_their_end_is_queued_or_their_chann
         );
         let id = add_check(&mut working, 7);
         send_ping(&mut working, 7, PingKind::Fail, NOW);
-        send(&mut working, pager, id, &SendResult::Delivered);
+        send(&mut working, pager, id, &SendOutcome::Delivered);
         let leave = Command::AssignChannel {
             channel: pager,
             checks: vec![id],

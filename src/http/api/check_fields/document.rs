@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor
 use serde_json::value::RawValue;
 
 use super::{FieldError, FieldProblem};
-use crate::domain::check_edit::field_value::{CheckFieldType, FieldValue};
+use crate::domain::check_edit::field_value::{CheckFieldType, CheckFieldValue};
 use crate::domain::check_edit::fields::{CHECK_FIELDS, CheckField};
 
 /// Members that are kept besides the fields of a check. All others are skipped, whatever their
@@ -115,12 +115,12 @@ impl RequestDocument {
     pub(super) fn field_value(
         &self,
         field: &CheckField,
-    ) -> Result<Option<FieldValue<'static>>, FieldError> {
-        let text = |text: String| FieldValue::Text(text.into());
+    ) -> Result<Option<CheckFieldValue<'static>>, FieldError> {
+        let text = |text: String| CheckFieldValue::Text(text.into());
         let name = field.name;
         Ok(match field.field_type {
-            CheckFieldType::Flag => self.boolean(name)?.map(FieldValue::Flag),
-            CheckFieldType::Duration => self.number(name)?.map(FieldValue::Number),
+            CheckFieldType::Flag => self.boolean(name)?.map(CheckFieldValue::Flag),
+            CheckFieldType::Duration => self.number(name)?.map(CheckFieldValue::Number),
             CheckFieldType::Methods => self.choice(name, |text| Some(text.to_owned()))?.map(text),
             _ => self.string(name)?.map(text),
         })

@@ -1,7 +1,9 @@
 //! `/kinds`: tables of the kinds of channel, for programs that show forms.
 
 use crate::channels;
-use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, Requirement, SettingField};
+use crate::domain::channel::{
+    ChannelClass, ChannelKind, Requirement, SettingField, SettingFieldType,
+};
 use crate::http::api::ApiCall;
 use crate::http::api::json::{JsonObject, write_array, write_string};
 use crate::http::common::reply::{self, HttpError, HttpReply};
@@ -76,31 +78,31 @@ fn write_field(field: &SettingField, out: &mut String) {
 
 /// Writes the type of a field and its limits: bytes of texts, items of lists, seconds of times,
 /// values of numbers.
-fn write_form(object: &mut JsonObject<'_>, field_type: &FieldType) {
+fn write_form(object: &mut JsonObject<'_>, field_type: &SettingFieldType) {
     let (word, least, most) = match *field_type {
-        FieldType::MailAddresses(most) => ("mail-addresses", Some(1), Some(most as i64)),
-        FieldType::PhoneNumber => ("phone", None, None),
-        FieldType::Url => ("url", None, None),
-        FieldType::SecretUrl => ("secret-url", None, None),
-        FieldType::Choice(_) => ("choice", None, None),
-        FieldType::Flag => ("flag", None, None),
-        FieldType::Number(least, most) => ("number", Some(least), Some(most)),
-        FieldType::NumberOrOff(least, most) => ("number-or-off", Some(least), Some(most)),
-        FieldType::Duration(least, most) => ("duration", Some(least), Some(most)),
-        FieldType::TimeRange => ("hours", None, None),
-        FieldType::Weekdays => ("days", None, None),
-        FieldType::TimeZone => ("zone", None, None),
-        FieldType::CertificatePin => ("pin", None, None),
-        FieldType::Line(most) => ("line", Some(1), Some(most as i64)),
-        FieldType::Secret(most) => ("secret", Some(1), Some(most as i64)),
-        FieldType::List(most) => ("list", Some(1), Some(most as i64)),
-        FieldType::Text(most) => ("text", None, Some(most as i64)),
-        FieldType::Template(most) => ("template", None, Some(most as i64)),
-        FieldType::Header => ("header", None, None),
-        FieldType::Label => ("label", None, None),
+        SettingFieldType::MailAddresses(most) => ("mail-addresses", Some(1), Some(most as i64)),
+        SettingFieldType::PhoneNumber => ("phone", None, None),
+        SettingFieldType::Url => ("url", None, None),
+        SettingFieldType::SecretUrl => ("secret-url", None, None),
+        SettingFieldType::Choice(_) => ("choice", None, None),
+        SettingFieldType::Flag => ("flag", None, None),
+        SettingFieldType::Number(least, most) => ("number", Some(least), Some(most)),
+        SettingFieldType::NumberOrOff(least, most) => ("number-or-off", Some(least), Some(most)),
+        SettingFieldType::Duration(least, most) => ("duration", Some(least), Some(most)),
+        SettingFieldType::TimeRange => ("hours", None, None),
+        SettingFieldType::Weekdays => ("days", None, None),
+        SettingFieldType::TimeZone => ("zone", None, None),
+        SettingFieldType::CertificatePin => ("pin", None, None),
+        SettingFieldType::Line(most) => ("line", Some(1), Some(most as i64)),
+        SettingFieldType::Secret(most) => ("secret", Some(1), Some(most as i64)),
+        SettingFieldType::List(most) => ("list", Some(1), Some(most as i64)),
+        SettingFieldType::Text(most) => ("text", None, Some(most as i64)),
+        SettingFieldType::Template(most) => ("template", None, Some(most as i64)),
+        SettingFieldType::Header => ("header", None, None),
+        SettingFieldType::Label => ("label", None, None),
     };
     object.text("form", word);
-    if let FieldType::Choice(words) = field_type {
+    if let SettingFieldType::Choice(words) = field_type {
         object.member("choices", |out| {
             write_array(out, *words, |word, out| write_string(out, word));
         });

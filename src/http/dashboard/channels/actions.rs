@@ -35,18 +35,21 @@ struct DeleteChannelPage {
 }
 
 /// Sends a test message and shows the result.
-pub(crate) async fn send_test(visit: PageRequest) -> Result<PageResponse, PageError> {
-    let channel = Arc::clone(visit.channel()?);
-    test_channel(visit, &channel).await
+pub(crate) async fn send_test(request: PageRequest) -> Result<PageResponse, PageError> {
+    let channel = Arc::clone(request.channel()?);
+    test_channel(request, &channel).await
 }
 
 pub(super) async fn test_channel(
-    visit: PageRequest,
+    request: PageRequest,
     channel: &Channel,
 ) -> Result<PageResponse, PageError> {
-    let tested = timeout(TEST_TIMEOUT, channel::test(visit.handle(), channel, false))
-        .await
-        .map_err(|_| HttpError::Unavailable)?;
+    let tested = timeout(
+        TEST_TIMEOUT,
+        channel::test(request.handle(), channel, false),
+    )
+    .await
+    .map_err(|_| HttpError::Unavailable)?;
     let tested = tested.map_err(|error| match error {
         OperationError::EmptyGroup => {
             let text = "No test was sent: the group has no channel. Edit it and add channels.";
@@ -62,38 +65,38 @@ pub(super) async fn test_channel(
             format!("No test was sent: {error}."),
         ),
     })?;
-    let site = Arc::clone(&visit.dashboard);
+    let site = Arc::clone(&request.dashboard);
     Ok(site
         .outgoing
-        .run_blocking(move || render_page(&visit, notes_of(&tested)))
+        .run_blocking(move || render_page(&request, notes_of(&tested)))
         .await??
         .into())
 }
 
 /// Enables a disabled channel again.
-pub(crate) async fn enable_channel(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    channel::enable(visit.handle(), visit.channel()?.id).await?;
+pub(crate) async fn enable_channel(request: &PageRequest) -> Result<PageResponse, PageError> {
+    channel::enable(request.handle(), request.channel()?.id).await?;
     Ok(PageResponse::Redirect(
-        Page::Integrations(visit.project()?.uuid),
+        Page::Integrations(request.project()?.uuid),
         FlashMessage::from_code("integration-enabled"),
     ))
 }
 
 /// Assigns checks to a channel, in place of its current checks.
 pub(crate) async fn set_checks(
-    visit: &PageRequest,
+    request: &PageRequest,
     form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    assign_checks(visit, visit.channel()?.id, form).await?;
+    assign_checks(request, request.channel()?.id, form).await?;
     Ok(PageResponse::Redirect(
-        Page::Integrations(visit.project()?.uuid),
+        Page::Integrations(request.project()?.uuid),
         FlashMessage::from_code("saved"),
     ))
 }
 
 /// Assigns exactly the checks that a form selects.
 pub(super) async fn assign_checks(
-    visit: &PageRequest,
+    request: &PageRequest,
     channel: ChannelId,
     form: &FormData,
 ) -> Result<(), PageError> {
@@ -102,11 +105,11 @@ pub(super) async fn assign_checks(
     if !matches!(choice, "all" | "none" | "tag") {
         return Err(HttpError::BadRequest("checks must be all, none or tag".into()).into());
     }
-    let handle = visit.handle().clone();
-    let project = visit.project()?.id;
+    let handle = request.handle().clone();
+    let project = request.project()?.id;
     let is_all = choice == "all";
     let tag = (choice == "tag").then(|| tag.to_owned());
-    let selection = visit.dashboard.run_blocking(move || {
+    let selection = request.dashboard.run_blocking(move || {
         let mut selected = Vec::new();
         let mut others = Vec::new();
         handle.for_each_check(project, |check| {
@@ -124,31 +127,31 @@ pub(super) async fn assign_checks(
         (selected, others)
     });
     let (selected, others) = selection.await?;
-    channel::assign_checks(visit.handle(), channel, &selected, true).await?;
-    channel::assign_checks(visit.handle(), channel, &others, false).await?;
+    channel::assign_checks(request.handle(), channel, &selected, true).await?;
+    channel::assign_checks(request.handle(), channel, &others, false).await?;
     Ok(())
 }
 
 /// Renders the confirmation page.
-pub(crate) fn show_delete(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let channel = visit.channel()?;
+pub(crate) fn show_delete(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let channel = request.channel()?;
     let page = DeleteChannelPage {
-        frame: visit.layout("Delete a channel"),
+        frame: request.layout("Delete a channel"),
         name: channel.name.as_str().into(),
         kind: channel.settings.kind().title,
-        path: visit.page_url(&visit.page),
-        list: visit.page_url(&Page::Integrations(visit.project()?.uuid)),
-        warnings: visit
+        path: request.page_url(&request.page),
+        list: request.page_url(&Page::Integrations(request.project()?.uuid)),
+        warnings: request
             .handle()
             .with_state(|state| channel::deletion_warnings(state, channel)),
     };
     Ok(HtmlPage::from_template(&page).into())
 }
 
-pub(crate) async fn delete_channel(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    channel::delete(visit.handle(), visit.channel()?.id).await?;
+pub(crate) async fn delete_channel(request: &PageRequest) -> Result<PageResponse, PageError> {
+    channel::delete(request.handle(), request.channel()?.id).await?;
     Ok(PageResponse::Redirect(
-        Page::Integrations(visit.project()?.uuid),
+        Page::Integrations(request.project()?.uuid),
         FlashMessage::from_code("integration-deleted"),
     ))
 }

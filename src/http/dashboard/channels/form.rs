@@ -64,30 +64,30 @@ impl ChannelFormPage {
 const MAX_TAGS: usize = 200;
 
 /// Renders the form for a new channel.
-pub(crate) fn show_add(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    Ok(render_form(visit, None, None)?.into())
+pub(crate) fn show_add(request: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_form(request, None, None)?.into())
 }
 
 /// Renders the form of an existing channel.
-pub(crate) fn show_edit(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    Ok(render_form(visit, None, None)?.into())
+pub(crate) fn show_edit(request: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_form(request, None, None)?.into())
 }
 
 /// Renders the form, with the stored or the submitted values.
 fn render_form(
-    visit: &PageRequest,
-    typed: Option<&Query>,
+    request: &PageRequest,
+    form: Option<&Query>,
     wrong: Option<ChannelFormError>,
 ) -> Result<HtmlPage, PageError> {
-    let channel = visit.channel().ok();
-    let kind = channel_kind(visit)?;
+    let channel = request.channel().ok();
+    let kind = channel_kind(request)?;
     let shown = channel.map(|channel| {
-        visit
+        request
             .handle()
             .with_state(|state| state.display_settings(channel).into_owned())
     });
     let stored = shown.as_ref();
-    let [mut own, mut common] = form_fields(kind, stored, typed);
+    let [mut own, mut common] = form_fields(kind, stored, form);
     for entry in own.iter_mut().chain(&mut common) {
         entry.wrong = wrong
             .as_ref()
@@ -95,33 +95,34 @@ fn render_form(
             .map(|wrong| wrong.text.clone());
     }
     let choice = |name: &str| {
-        typed
-            .map(|typed| typed.get(name).to_owned())
+        form.map(|form| form.get(name).to_owned())
             .unwrap_or_default()
     };
-    let name = match (typed, channel) {
-        (Some(typed), _) => typed.get("name").to_owned(),
+    let name = match (form, channel) {
+        (Some(form), _) => form.get("name").to_owned(),
         (None, Some(channel)) => channel.name.as_str().to_owned(),
         (None, None) => String::new(),
     };
     let mut tags = std::collections::BTreeSet::new();
-    visit.handle().for_each_check(visit.project()?.id, |check| {
-        if tags.len() < MAX_TAGS {
-            tags.extend(check.settings.tags.iter().map(str::to_owned));
-        }
-    });
+    request
+        .handle()
+        .for_each_check(request.project()?.id, |check| {
+            if tags.len() < MAX_TAGS {
+                tags.extend(check.settings.tags.iter().map(str::to_owned));
+            }
+        });
     let what = if channel.is_some() { "Edit" } else { "Add" };
-    let obstacle = visit
+    let obstacle = request
         .handle()
         .transports()
         .and_then(|transports| kind.delivery_obstacle(transports));
     let obstacle = obstacle.map(|obstacle| format!("the channel cannot deliver: {obstacle}"));
     let html = HtmlPage::from_template(&ChannelFormPage {
-        frame: visit.layout(format!("{what} {} channel", kind.title)),
+        frame: request.layout(format!("{what} {} channel", kind.title)),
         title: format!("{what} channel: {}", kind.title),
         guide: kind.guide,
-        path: visit.page_url(&visit.page),
-        list: visit.page_url(&Page::Integrations(visit.project()?.uuid)),
+        path: request.page_url(&request.page),
+        list: request.page_url(&Page::Integrations(request.project()?.uuid)),
         name,
         own,
         common,
@@ -134,9 +135,9 @@ fn render_form(
             )
             .collect(),
         wrong,
-        declared_in: channel.and_then(|channel| visit.declaring_source(channel.id.0)),
+        declared_in: channel.and_then(|channel| request.declaring_source(channel.id.0)),
         is_locked: stored.is_some_and(|stored| stored.check_author(SettingsAuthor::Api).is_err()),
-        assign: channel.map(|channel| visit.page_url(&Page::ChecksOfIntegration(channel.uuid))),
+        assign: channel.map(|channel| request.page_url(&Page::ChecksOfIntegration(channel.uuid))),
         tags: tags.into_iter().take(MAX_TAGS).collect(),
         chosen: Some(choice("checks"))
             .filter(|chosen| !chosen.is_empty())
@@ -151,11 +152,11 @@ fn render_form(
     })
 }
 
-fn channel_kind(visit: &PageRequest) -> Result<&'static ChannelKind, PageError> {
-    match &visit.page {
+fn channel_kind(request: &PageRequest) -> Result<&'static ChannelKind, PageError> {
+    match &request.page {
         Page::AddIntegration(_, kind) if !kind.operator_only => Ok(kind),
         Page::AddIntegration(..) => Err(PageError::not_found()),
-        _ => Ok(visit.channel()?.settings.kind()),
+        _ => Ok(request.channel()?.settings.kind()),
     }
 }
 
@@ -169,24 +170,24 @@ fn parse_name(fields: &Query) -> Result<ChannelName, ChannelFormError> {
 
 /// Renders the submitted form again, with the error.
 async fn redisplay_form(
-    visit: PageRequest,
+    request: PageRequest,
     form: FormData,
     wrong: ChannelFormError,
 ) -> Result<PageResponse, PageError> {
-    let site = Arc::clone(&visit.dashboard);
+    let site = Arc::clone(&request.dashboard);
     let html = site
         .outgoing
-        .run_blocking(move || render_form(&visit, Some(form.fields()), Some(wrong)))
+        .run_blocking(move || render_form(&request, Some(form.fields()), Some(wrong)))
         .await??;
     Ok(html.with_invalid_form().into())
 }
 
 /// Creates a channel and assigns the selected checks.
 pub(crate) async fn create_channel(
-    visit: PageRequest,
+    request: PageRequest,
     form: FormData,
 ) -> Result<PageResponse, PageError> {
-    let kind = channel_kind(&visit)?;
+    let kind = channel_kind(&request)?;
     let fields = form.fields();
     let read = || {
         let name = parse_name(fields)?;
@@ -196,27 +197,27 @@ pub(crate) async fn create_channel(
     };
     let (name, settings) = match read() {
         Ok(read) => read,
-        Err(wrong) => return redisplay_form(visit, form, wrong).await,
+        Err(wrong) => return redisplay_form(request, form, wrong).await,
     };
-    let project = visit.project()?.id;
+    let project = request.project()?.id;
     let author = SettingsAuthor::Api;
-    let created = channel::create(visit.handle(), project, name, settings, author).await;
+    let created = channel::create(request.handle(), project, name, settings, author).await;
     let channel = match created {
         Err(OperationError::Settings(error)) => {
-            return redisplay_form(visit, form, error.into()).await;
+            return redisplay_form(request, form, error.into()).await;
         }
         created => created?,
     };
-    assign_checks(&visit, channel.id, &form).await?;
-    respond_or_test(visit, Arc::from(channel), &form, "integration-made").await
+    assign_checks(&request, channel.id, &form).await?;
+    respond_or_test(request, Arc::from(channel), &form, "integration-made").await
 }
 
 /// Updates a channel. Unchanged settings are not submitted, so settings of the operator remain.
 pub(crate) async fn update_channel(
-    visit: PageRequest,
+    request: PageRequest,
     form: FormData,
 ) -> Result<PageResponse, PageError> {
-    let channel = Arc::clone(visit.channel()?);
+    let channel = Arc::clone(request.channel()?);
     let stored = &channel.settings;
     let fields = form.fields();
     let read = || {
@@ -230,28 +231,28 @@ pub(crate) async fn update_channel(
     };
     let (name, settings) = match read() {
         Ok(read) => read,
-        Err(wrong) => return redisplay_form(visit, form, wrong).await,
+        Err(wrong) => return redisplay_form(request, form, wrong).await,
     };
     let author = SettingsAuthor::Api;
-    let updated = channel::update(visit.handle(), channel.id, Some(name), settings, author).await;
+    let updated = channel::update(request.handle(), channel.id, Some(name), settings, author).await;
     match updated {
-        Err(OperationError::Settings(error)) => redisplay_form(visit, form, error.into()).await,
-        updated => respond_or_test(visit, Arc::from(updated?), &form, "saved").await,
+        Err(OperationError::Settings(error)) => redisplay_form(request, form, error.into()).await,
+        updated => respond_or_test(request, Arc::from(updated?), &form, "saved").await,
     }
 }
 
 /// Redirects to the list, after a test if the form asks for one.
 async fn respond_or_test(
-    visit: PageRequest,
+    request: PageRequest,
     channel: Arc<Channel>,
     form: &FormData,
     notice: &str,
 ) -> Result<PageResponse, PageError> {
     if form.has("test") {
-        return test_channel(visit, &channel).await;
+        return test_channel(request, &channel).await;
     }
     Ok(PageResponse::Redirect(
-        Page::Integrations(visit.project()?.uuid),
+        Page::Integrations(request.project()?.uuid),
         FlashMessage::from_code(notice),
     ))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::domain::channel::{
-    ChannelKind, ChannelSettings, FieldType, MASK, Requirement, SettingField, SettingsError,
+    ChannelKind, ChannelSettings, MASK, Requirement, SettingField, SettingFieldType, SettingsError,
 };
 use crate::http::dashboard::page_request::Query;
 
@@ -61,10 +61,10 @@ const FLAG_CHOICES: &[&str] = &["on", "off"];
 pub(super) fn form_fields(
     kind: &'static ChannelKind,
     stored: Option<&ChannelSettings>,
-    typed: Option<&Query>,
+    form: Option<&Query>,
 ) -> [Vec<ChannelFormField>; 2] {
     let entry = |field: &'static SettingField| {
-        (!field.is_operator_only()).then(|| ChannelFormField::new(field, stored, typed))
+        (!field.is_operator_only()).then(|| ChannelFormField::new(field, stored, form))
     };
     [
         kind.fields.iter().filter_map(entry).collect(),
@@ -76,21 +76,21 @@ impl ChannelFormField {
     fn new(
         field: &'static SettingField,
         stored: Option<&ChannelSettings>,
-        typed: Option<&Query>,
+        form: Option<&Query>,
     ) -> Self {
         let input = match field.field_type {
-            FieldType::Header | FieldType::Label => Input::Pairs,
-            FieldType::Choice(words) => Input::Choice(words),
-            FieldType::Flag => Input::Choice(FLAG_CHOICES),
-            FieldType::Text(_) | FieldType::Template(_) => Input::Lines,
+            SettingFieldType::Header | SettingFieldType::Label => Input::Pairs,
+            SettingFieldType::Choice(words) => Input::Choice(words),
+            SettingFieldType::Flag => Input::Choice(FLAG_CHOICES),
+            SettingFieldType::Text(_) | SettingFieldType::Template(_) => Input::Lines,
             _ if field.is_secret() => Input::Secret,
             _ => Input::Line,
         };
         let own = |stored: &ChannelSettings| masked_value(field.key, stored);
-        let value = match (typed, stored) {
-            // A secret is never sent back: after an error it has to be typed again.
+        let value = match (form, stored) {
+            // A secret is never sent back: after an error it has to be form again.
             (Some(_), _) if input == Input::Secret => String::new(),
-            (Some(typed), _) => typed.get(field.key).to_owned(),
+            (Some(form), _) => form.get(field.key).to_owned(),
             (None, Some(stored)) if input != Input::Secret => own(stored),
             (None, _) => String::new(),
         };

@@ -26,21 +26,24 @@ fn redirect_to_check(check: Uuid, notice: &str) -> PageResponse {
     PageResponse::Redirect(Page::Check(check), FlashMessage::from_code(notice))
 }
 
-pub(crate) async fn pause(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let check = visit.check()?;
-    check::pause(visit.handle(), check.id).await?;
+pub(crate) async fn pause(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let check = request.check()?;
+    check::pause(request.handle(), check.id).await?;
     Ok(redirect_to_check(check.uuid, "paused"))
 }
 
-pub(crate) async fn resume(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let check = visit.check()?;
-    check::resume(visit.handle(), check.id).await?;
+pub(crate) async fn resume(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let check = request.check()?;
+    check::resume(request.handle(), check.id).await?;
     Ok(redirect_to_check(check.uuid, "resumed"))
 }
 
 /// Sends a ping in the name of the job.
-pub(crate) async fn ping(visit: &PageRequest, form: &FormData) -> Result<PageResponse, PageError> {
-    let check = visit.check()?;
+pub(crate) async fn ping(
+    request: &PageRequest,
+    form: &FormData,
+) -> Result<PageResponse, PageError> {
+    let check = request.check()?;
     let kind = match form.get("kind") {
         "success" => PingKind::Success,
         "fail" => PingKind::Fail,
@@ -49,7 +52,7 @@ pub(crate) async fn ping(visit: &PageRequest, form: &FormData) -> Result<PageRes
             return Err(HttpError::BadRequest("kind must be success, fail or start".into()).into());
         }
     };
-    let client = &visit.origin.client;
+    let client = &request.origin.client;
     let origin = PingOrigin {
         scheme: client.scheme,
         method: PingMethod::Post,
@@ -65,32 +68,35 @@ pub(crate) async fn ping(visit: &PageRequest, form: &FormData) -> Result<PageRes
         rid: None,
         body: Bytes::new(),
     };
-    visit.handle().call(Command::Ping(Box::new(ping))).await??;
+    request
+        .handle()
+        .call(Command::Ping(Box::new(ping)))
+        .await??;
     Ok(redirect_to_check(check.uuid, "pinged"))
 }
 
 /// Sets the time zone of the schedule.
 pub(crate) async fn set_zone(
-    visit: &PageRequest,
+    request: &PageRequest,
     form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    let check = visit.check()?;
+    let check = request.check()?;
     let tz = Timezone::parse(form.get("tz"))
         .map_err(|error| HttpError::BadRequest(error.to_string().into()))?;
     let edit = CheckEdit {
         tz: Some(tz),
         ..CheckEdit::default()
     };
-    check::update(visit.handle(), check.id, edit).await?;
+    check::update(request.handle(), check.id, edit).await?;
     Ok(redirect_to_check(check.uuid, "saved"))
 }
 
 /// Sets the channels that are notified about the check.
 pub(crate) async fn set_channels(
-    visit: &PageRequest,
+    request: &PageRequest,
     form: &FormData,
 ) -> Result<PageResponse, PageError> {
-    let check = visit.check()?;
+    let check = request.check()?;
     let channels = Some(ChannelSelection::Listed(
         form.get_all("channel").map(Box::from).collect(),
     ));
@@ -98,34 +104,34 @@ pub(crate) async fn set_channels(
         channels,
         ..CheckEdit::default()
     };
-    check::update(visit.handle(), check.id, edit).await?;
+    check::update(request.handle(), check.id, edit).await?;
     Ok(redirect_to_check(check.uuid, "saved"))
 }
 
 /// Creates a check with the settings of this one.
-pub(crate) async fn copy(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let check = visit.check()?;
+pub(crate) async fn copy(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let check = request.check()?;
     let after = check.settings.failure_threshold;
     let parents = check.settings.parents.clone();
-    let made = create_check(visit, copied_settings(visit, check)).await?;
+    let made = create_check(request, copied_settings(request, check)).await?;
     if (after, &parents) != (made.settings.failure_threshold, &made.settings.parents) {
-        check::set_alerting(visit.handle(), made.id, Some(after), Some(parents)).await?;
+        check::set_alerting(request.handle(), made.id, Some(after), Some(parents)).await?;
     }
     Ok(redirect_to_check(made.uuid, "copied-check"))
 }
 
 /// Creates a check in the project of the page.
 pub(super) async fn create_check(
-    visit: &PageRequest,
+    request: &PageRequest,
     edit: CheckEdit,
 ) -> Result<Box<Check>, PageError> {
-    let project = visit.project()?.id;
-    let created = check::create(visit.handle(), project, edit, Vec::new()).await?;
+    let project = request.project()?.id;
+    let created = check::create(request.handle(), project, edit, Vec::new()).await?;
     Ok(created.check)
 }
 
 /// Settings of a check with another name and slug.
-fn copied_settings(visit: &PageRequest, check: &Check) -> CheckEdit {
+fn copied_settings(request: &PageRequest, check: &Check) -> CheckEdit {
     let settings = &check.settings;
     let with = |text: &str, suffix: &str, most: usize| {
         text.chars().take(most - suffix.len()).collect::<String>() + suffix
@@ -136,7 +142,7 @@ fn copied_settings(visit: &PageRequest, check: &Check) -> CheckEdit {
         with(settings.slug.as_str(), "-copy", Slug::MAX_CHARS)
     };
     let name = with(settings.name.as_str(), " (copy)", Name::MAX_CHARS);
-    visit.handle().with_state(|state| {
+    request.handle().with_state(|state| {
         let channels = state
             .channels_of(check)
             .map(|channel| channel.uuid.to_string().into())

@@ -10,18 +10,18 @@ use crate::http::dashboard::page_routes::{Need, Page};
 /// Redirects to the check, if the viewer may see it. A key is a hash, so the checks of all projects
 /// that the viewer may see are hashed.
 pub(crate) fn redirect_from_key(
-    visit: &PageRequest,
+    request: &PageRequest,
     key: UniqueKey,
 ) -> Result<PageResponse, PageError> {
-    let projects: Vec<ProjectId> = visit
+    let projects: Vec<ProjectId> = request
         .handle()
         .with_state(|state| state.projects().map(|found| found.project.id).collect());
     let mut found = None;
     for project in projects
         .into_iter()
-        .filter(|project| visit.viewer.is_allowed(Need::Read, Some(*project)))
+        .filter(|project| request.viewer.is_allowed(Need::Read, Some(*project)))
     {
-        visit.handle().for_each_check(project, |check| {
+        request.handle().for_each_check(project, |check| {
             if found.is_none() && UniqueKey::of_check(check.uuid) == key {
                 found = Some(check.uuid);
             }

@@ -22,24 +22,24 @@ struct DeleteCheckPage {
 }
 
 /// Renders the confirmation page.
-pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let check = visit.check()?;
+pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let check = request.check()?;
     let page = DeleteCheckPage {
-        frame: visit.layout("Delete a check"),
-        top: CheckHeader::new(visit)?,
+        frame: request.layout("Delete a check"),
+        top: CheckHeader::new(request)?,
         pings: format_count(
             usize::try_from(check.state.n_pings).unwrap_or(usize::MAX),
             "ping",
         ),
-        path: visit.page_url_with_return(&Page::RemoveCheck(check.uuid)),
+        path: request.page_url_with_return(&Page::RemoveCheck(check.uuid)),
     };
     Ok(HtmlPage::from_template(&page).into())
 }
 
-pub(crate) async fn delete_check(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    check::delete(visit.handle(), visit.check()?.id).await?;
+pub(crate) async fn delete_check(request: &PageRequest) -> Result<PageResponse, PageError> {
+    check::delete(request.handle(), request.check()?.id).await?;
     Ok(PageResponse::Redirect(
-        Page::Checks(visit.project()?.uuid),
+        Page::Checks(request.project()?.uuid),
         FlashMessage::from_code("deleted"),
     ))
 }

@@ -73,7 +73,7 @@ struct ChannelOption {
 struct EditConflict {
     label: &'static str,
     stored: String,
-    typed: String,
+    submitted: String,
 }
 
 /// Feedback of a form besides its fields.
@@ -87,50 +87,50 @@ impl CheckFormPage {
     /// Form for this request, filled with these fields. `was`: digest of the settings that they
     /// were created from.
     fn new(
-        visit: &PageRequest,
+        request: &PageRequest,
         fields: CheckFormFields,
         was: String,
         said: CheckFormFeedback,
     ) -> Result<Self, PageError> {
-        let top = if matches!(visit.page, Page::EditCheck(_)) {
-            Some(CheckHeader::new(visit)?)
+        let top = if matches!(request.page, Page::EditCheck(_)) {
+            Some(CheckHeader::new(request)?)
         } else {
             None
         };
-        let project = visit.project()?;
-        let edited = keyword_preview::edited_check(visit);
-        let list = visit
+        let project = request.project()?;
+        let edited = keyword_preview::edited_check(request);
+        let list = request
             .list_return()
-            .list_url(&visit.page_url(&Page::Checks(project.uuid)));
+            .list_url(&request.page_url(&Page::Checks(project.uuid)));
         let yours = TimeFormatter {
-            now: visit.now,
-            zone: &visit.viewer.zone,
+            now: request.now,
+            zone: &request.viewer.zone,
         };
         Ok(Self {
             title: if top.is_some() { "Edit" } else { "Add a check" },
-            frame: visit.layout(if top.is_some() {
+            frame: request.layout(if top.is_some() {
                 "Edit a check"
             } else {
                 "Add a check"
             }),
-            path: visit.page_url_with_return(&visit.page),
+            path: request.page_url_with_return(&request.page),
             cancel: top.as_ref().map_or(list, |top| top.here.clone()),
-            channels: channel_options(visit, &fields)?,
-            others: ParentNames::for_project(visit)?.suggestions(edited_check_id(visit)),
-            zones: zone_names(&visit.viewer.zone),
+            channels: channel_options(request, &fields)?,
+            others: ParentNames::for_project(request)?.suggestions(edited_check_id(request)),
+            zones: zone_names(&request.viewer.zone),
             units: DURATION_UNITS,
             preview: SchedulePreview::new(&fields, &yours),
             matches: edited.as_ref().map_or_else(
                 || Ok(String::new()),
-                |check| keyword_preview::keyword_summary(visit, check, &fields),
+                |check| keyword_preview::keyword_summary(request, check, &fields),
             )?,
             diagnosis: edited
                 .as_ref()
-                .map(|check| zone_diagnosis(visit, check))
+                .map(|check| zone_diagnosis(request, check))
                 .transpose()?
                 .flatten(),
             edited: edited.map(|check| check.uuid.to_string()),
-            is_slug_taken: is_slug_taken(visit, &fields)?,
+            is_slug_taken: is_slug_taken(request, &fields)?,
             wrong: said.errors,
             theirs: said.conflicts,
             top,
@@ -149,9 +149,8 @@ impl CheckFormPage {
 
     /// Inputs for the parents. One input is empty as long as the check may have more parents.
     fn parents(&self) -> Vec<&str> {
-        let typed = self.fields.parents.iter().map(String::as_str);
-        typed
-            .chain(Some("").filter(|_| self.fields.parents.len() < Parents::MAX_PARENTS))
+        let form = self.fields.parents.iter().map(String::as_str);
+        form.chain(Some("").filter(|_| self.fields.parents.len() < Parents::MAX_PARENTS))
             .collect()
     }
 
@@ -162,7 +161,7 @@ impl CheckFormPage {
     /// Inputs for the texts among the rules.
     fn rule_inputs(&self) -> impl Iterator<Item = &'static CheckField> {
         let is_input = |field: &&CheckField| !is_box(field);
-        fields::rule_fields().filter(is_input)
+        fields::rule_and_keyword_fields().filter(is_input)
     }
 
     fn has_more(&self) -> bool {
@@ -178,18 +177,18 @@ impl CheckFormPage {
 }
 
 /// Renders the form for a new check.
-pub(crate) fn show_add(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let channels = project_channels(visit)?
+pub(crate) fn show_add(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let channels = project_channels(request)?
         .into_iter()
         .map(|(uuid, ..)| uuid)
         .collect();
     let settings = CheckSettings {
-        tz: visit.viewer.zone.clone(),
+        tz: request.viewer.zone.clone(),
         ..CheckSettings::default()
     };
     let fields = CheckFormFields::from_settings(&settings, channels, Vec::new());
     Ok(HtmlPage::from_template(&CheckFormPage::new(
-        visit,
+        request,
         fields,
         String::new(),
         CheckFormFeedback::default(),
@@ -198,11 +197,11 @@ pub(crate) fn show_add(visit: &PageRequest) -> Result<PageResponse, PageError> {
 }
 
 /// Renders the form of an existing check.
-pub(crate) fn show_edit(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let fields = stored_fields(visit)?;
+pub(crate) fn show_edit(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let fields = stored_fields(request)?;
     let was = fields.digest();
     Ok(HtmlPage::from_template(&CheckFormPage::new(
-        visit,
+        request,
         fields,
         was,
         CheckFormFeedback::default(),
@@ -212,14 +211,14 @@ pub(crate) fn show_edit(visit: &PageRequest) -> Result<PageResponse, PageError> 
 
 /// Creates a check.
 pub(crate) async fn submit_new_check(
-    visit: PageRequest,
+    request: PageRequest,
     form: FormData,
 ) -> Result<PageResponse, PageError> {
-    let visit = Arc::new(visit);
+    let request = Arc::new(request);
     let fields = CheckFormFields::from_query(form.fields());
     if form.has("preview") {
         return redisplay_form(
-            &visit,
+            &request,
             fields,
             String::new(),
             CheckFormFeedback::default(),
@@ -227,13 +226,13 @@ pub(crate) async fn submit_new_check(
         )
         .await;
     }
-    let parents = parse_parents(&visit, &fields).await?;
+    let parents = parse_parents(&request, &fields).await?;
     let (edit, after, parents) =
         match combine_results(fields.to_edit(&CheckSettings::default()), parents) {
             Ok(read) => read,
             Err(wrong) => {
                 return redisplay_form(
-                    &visit,
+                    &request,
                     fields,
                     String::new(),
                     CheckFormFeedback {
@@ -245,14 +244,14 @@ pub(crate) async fn submit_new_check(
                 .await;
             }
         };
-    let made = create_check(&visit, edit).await?;
+    let made = create_check(&request, edit).await?;
     if (after, &parents) != (made.settings.failure_threshold, &made.settings.parents) {
         let alerting = Command::SetAlerting {
             check: made.id,
             after: Some(after),
             parents: Some(parents),
         };
-        if visit.handle().call(alerting).await?.is_err() {
+        if request.handle().call(alerting).await?.is_err() {
             return Ok(PageResponse::Redirect(
                 Page::EditCheck(made.uuid),
                 FlashMessage::from_code("made-alone"),
@@ -267,25 +266,25 @@ pub(crate) async fn submit_new_check(
 
 /// Saves the settings of a check, unless they have changed since the form was created.
 pub(crate) async fn update_check(
-    visit: PageRequest,
+    request: PageRequest,
     form: FormData,
 ) -> Result<PageResponse, PageError> {
-    let visit = Arc::new(visit);
+    let request = Arc::new(request);
     let fields = CheckFormFields::from_query(form.fields());
     let was = form.get("was").to_owned();
     if form.has("preview") {
-        return redisplay_form(&visit, fields, was, CheckFormFeedback::default(), None).await;
+        return redisplay_form(&request, fields, was, CheckFormFeedback::default(), None).await;
     }
-    let request = Arc::clone(&visit);
-    let stored = visit
+    let shared_request = Arc::clone(&request);
+    let stored = request
         .dashboard
         .outgoing
-        .run_blocking(move || stored_fields(&request))
+        .run_blocking(move || stored_fields(&shared_request))
         .await??;
     if was != stored.digest() {
-        let theirs = find_conflicts(&visit, &stored, &fields)?;
+        let theirs = find_conflicts(&request, &stored, &fields)?;
         return redisplay_form(
-            &visit,
+            &request,
             fields,
             stored.digest(),
             CheckFormFeedback {
@@ -296,10 +295,10 @@ pub(crate) async fn update_check(
         )
         .await;
     }
-    let check = visit.check()?;
+    let check = request.check()?;
     let refused = |fields, was, wrong| {
         redisplay_form(
-            &visit,
+            &request,
             fields,
             was,
             CheckFormFeedback {
@@ -309,21 +308,21 @@ pub(crate) async fn update_check(
             Some(HttpError::InvalidForm),
         )
     };
-    let parents = parse_parents(&visit, &fields).await?;
+    let parents = parse_parents(&request, &fields).await?;
     let (edit, after, parents) = match combine_results(fields.to_edit(&check.settings), parents) {
         Ok(read) => read,
         Err(wrong) => return refused(fields, was, wrong).await,
     };
     // The command that may be refused is first, so that everything is saved or nothing.
     if (after, &parents) != (check.settings.failure_threshold, &check.settings.parents) {
-        match check::set_alerting(visit.handle(), check.id, Some(after), Some(parents)).await {
+        match check::set_alerting(request.handle(), check.id, Some(after), Some(parents)).await {
             Err(OperationError::Command(CommandError::InvalidParents(error))) => {
                 return refused(fields, was, vec![parent_error(&error.to_string())]).await;
             }
             changed => changed?,
         };
     }
-    match check::update(visit.handle(), check.id, edit).await {
+    match check::update(request.handle(), check.id, edit).await {
         Err(OperationError::Command(CommandError::InvalidChannel(_))) => {
             let text = "A channel was deleted in the meantime. Choose again.".into();
             refused(
@@ -363,37 +362,37 @@ fn combine_results(
 
 /// Parses the parents of a form.
 async fn parse_parents(
-    visit: &Arc<PageRequest>,
+    request: &Arc<PageRequest>,
     fields: &CheckFormFields,
 ) -> Result<Result<Parents, CheckFormError>, PageError> {
     if fields.parents.is_empty() {
         return Ok(Ok(Parents::default()));
     }
-    let request = Arc::clone(visit);
-    let typed = fields.parents.clone();
-    visit
+    let shared_request = Arc::clone(request);
+    let names = fields.parents.clone();
+    request
         .dashboard
         .outgoing
         .run_blocking(move || {
-            Ok(ParentNames::for_project(&request)?.parse_parents(&request, &typed))
+            Ok(ParentNames::for_project(&shared_request)?.parse_parents(&shared_request, &names))
         })
         .await?
 }
 
 /// Renders the submitted form again.
 async fn redisplay_form(
-    visit: &Arc<PageRequest>,
+    request: &Arc<PageRequest>,
     fields: CheckFormFields,
     was: String,
     said: CheckFormFeedback,
     fault: Option<HttpError>,
 ) -> Result<PageResponse, PageError> {
-    let request = Arc::clone(visit);
-    let html = visit
+    let shared_request = Arc::clone(request);
+    let html = request
         .dashboard
         .outgoing
         .run_blocking(move || {
-            CheckFormPage::new(&request, fields, was, said)
+            CheckFormPage::new(&shared_request, fields, was, said)
                 .map(|page| HtmlPage::from_template(&page))
         })
         .await??;
@@ -405,15 +404,15 @@ async fn redisplay_form(
 }
 
 /// Form fields with the stored settings of the check.
-fn stored_fields(visit: &PageRequest) -> Result<CheckFormFields, PageError> {
-    let check = visit.check()?;
+fn stored_fields(request: &PageRequest) -> Result<CheckFormFields, PageError> {
+    let check = request.check()?;
     let parents = &check.settings.parents;
     let parents = if parents.ids().is_empty() {
         Vec::new()
     } else {
-        ParentNames::for_project(visit)?.names_of(parents)
+        ParentNames::for_project(request)?.names_of(parents)
     };
-    visit.handle().with_state(|state| {
+    request.handle().with_state(|state| {
         let channels = state
             .channels_of(check)
             .map(|channel| channel.uuid.to_string())
@@ -427,16 +426,18 @@ fn stored_fields(visit: &PageRequest) -> Result<CheckFormFields, PageError> {
 }
 
 /// Id of the check of the page, if it exists.
-fn edited_check_id(visit: &PageRequest) -> Option<CheckId> {
-    matches!(visit.page, Page::EditCheck(_))
-        .then(|| visit.check().ok().map(|check| check.id))
+fn edited_check_id(request: &PageRequest) -> Option<CheckId> {
+    matches!(request.page, Page::EditCheck(_))
+        .then(|| request.check().ok().map(|check| check.id))
         .flatten()
 }
 
 /// Channels of the project: UUID, name and kind.
-fn project_channels(visit: &PageRequest) -> Result<Vec<(String, String, &'static str)>, PageError> {
-    let project = visit.project()?.id;
-    visit.handle().with_state(|state| {
+fn project_channels(
+    request: &PageRequest,
+) -> Result<Vec<(String, String, &'static str)>, PageError> {
+    let project = request.project()?.id;
+    request.handle().with_state(|state| {
         let channels = state
             .project(project)
             .into_iter()
@@ -454,7 +455,7 @@ fn project_channels(visit: &PageRequest) -> Result<Vec<(String, String, &'static
 }
 
 fn channel_options(
-    visit: &PageRequest,
+    request: &PageRequest,
     fields: &CheckFormFields,
 ) -> Result<Vec<ChannelOption>, PageError> {
     let choice = |(uuid, name, kind): (String, String, _)| ChannelOption {
@@ -463,7 +464,7 @@ fn channel_options(
         name,
         kind,
     };
-    Ok(project_channels(visit)?.into_iter().map(choice).collect())
+    Ok(project_channels(request)?.into_iter().map(choice).collect())
 }
 
 /// Names of time zones, the viewer's first.
@@ -474,13 +475,13 @@ fn zone_names(own: &Timezone) -> Vec<&'static str> {
 }
 
 /// True if another check of the project has the slug, so that the slug is ambiguous for pings.
-fn is_slug_taken(visit: &PageRequest, fields: &CheckFormFields) -> Result<bool, PageError> {
-    let own = edited_check_id(visit);
+fn is_slug_taken(request: &PageRequest, fields: &CheckFormFields) -> Result<bool, PageError> {
+    let own = edited_check_id(request);
     let slug = crate::domain::text::Slug::parse(fields.text("slug"))
         .ok()
         .filter(|slug| !slug.is_empty());
-    let project = visit.project()?.id;
-    visit.handle().with_state(|state| {
+    let project = request.project()?.id;
+    request.handle().with_state(|state| {
         Ok(slug.is_some_and(|slug| {
             state
                 .checks_by_slug(project, &slug)
@@ -492,11 +493,11 @@ fn is_slug_taken(visit: &PageRequest, fields: &CheckFormFields) -> Result<bool, 
 
 /// Fields in which two forms differ.
 fn find_conflicts(
-    visit: &PageRequest,
+    request: &PageRequest,
     stored: &CheckFormFields,
-    typed: &CheckFormFields,
+    form: &CheckFormFields,
 ) -> Result<Vec<EditConflict>, PageError> {
-    let names = project_channels(visit)?;
+    let names = project_channels(request)?;
     let named = |fields: &CheckFormFields| {
         let named = names
             .iter()
@@ -510,13 +511,13 @@ fn find_conflicts(
     let pairs = stored
         .with_labels(named(stored))
         .into_iter()
-        .zip(typed.with_labels(named(typed)));
-    let differ = pairs.filter(|((_, stored), (_, typed))| stored != typed);
+        .zip(form.with_labels(named(form)));
+    let differ = pairs.filter(|((_, stored), (_, form))| stored != form);
     Ok(differ
-        .map(|((label, stored), (_, typed))| EditConflict {
+        .map(|((label, stored), (_, submitted))| EditConflict {
             label,
             stored,
-            typed,
+            submitted,
         })
         .collect())
 }
@@ -540,7 +541,7 @@ impl CheckFormFields {
         ];
         self.labeled_values(fields::NAME_FIELDS)
             .chain(alerting)
-            .chain(self.labeled_values(fields::rule_fields()))
+            .chain(self.labeled_values(fields::rule_and_keyword_fields()))
             .collect()
     }
 }

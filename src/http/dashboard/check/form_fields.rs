@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::check::CheckSettings;
-use crate::domain::check_edit::field_value::{CheckFieldType, FieldValue, InvalidValue};
+use crate::domain::check_edit::field_value::{CheckFieldType, CheckFieldValue, InvalidValue};
 use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::schedule::{Schedule, ScheduleKind};
@@ -40,7 +40,7 @@ pub(crate) const DURATION_UNITS: [(&str, &str, u64); 4] = [
     ("s", "s", 1),
 ];
 
-/// A duration as typed.
+/// A duration as form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct DurationInput {
     /// Number of units.
@@ -49,7 +49,7 @@ pub(crate) struct DurationInput {
     pub(crate) unit: String,
 }
 
-/// Form fields, as typed.
+/// Form fields, as form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CheckFormFields {
     /// Texts of [`form_fields`] by their names in the form. That of a box is empty unless the box
@@ -147,9 +147,11 @@ impl CheckFormFields {
         };
         let texts = form_fields().map(|field| {
             let text = match field.value(settings) {
-                Some(FieldValue::Text(text)) => text.into_owned(),
-                Some(FieldValue::Flag(true)) => TICKED.into(),
-                Some(FieldValue::Flag(false) | FieldValue::Number(_)) | None => String::new(),
+                Some(CheckFieldValue::Text(text)) => text.into_owned(),
+                Some(CheckFieldValue::Flag(true)) => TICKED.into(),
+                Some(CheckFieldValue::Flag(false) | CheckFieldValue::Number(_)) | None => {
+                    String::new()
+                }
             };
             (field.form_name, text)
         });
@@ -196,7 +198,7 @@ impl CheckFormFields {
             parents: query
                 .get_all(PARENT_FIELD)
                 .map(str::trim)
-                .filter(|typed| !typed.is_empty())
+                .filter(|form| !form.is_empty())
                 .map(str::to_owned)
                 .collect(),
         }
@@ -244,7 +246,12 @@ impl CheckFormFields {
             fields::GRACE.label,
             self.grace.parse_seconds(),
         );
-        self.read_fields(fields::rule_fields(), stored, &mut edit, &mut wrong);
+        self.read_fields(
+            fields::rule_and_keyword_fields(),
+            stored,
+            &mut edit,
+            &mut wrong,
+        );
         let after = self
             .after
             .parse()
@@ -269,17 +276,17 @@ impl CheckFormFields {
     ) {
         for field in fields {
             let name = field.form_name;
-            let typed = match (field.field_type, field.value(stored)) {
-                (CheckFieldType::Flag, _) => FieldValue::Flag(self.is_ticked(name)),
+            let form = match (field.field_type, field.value(stored)) {
+                (CheckFieldType::Flag, _) => CheckFieldValue::Flag(self.is_ticked(name)),
                 (CheckFieldType::Methods, _) if self.is_ticked(name) => "POST".into(),
-                (_, Some(FieldValue::Text(kept)))
+                (_, Some(CheckFieldValue::Text(kept)))
                     if kept.replace("\r\n", "\n") == self.text(name) =>
                 {
-                    FieldValue::Text(kept)
+                    CheckFieldValue::Text(kept)
                 }
                 _ => self.text(name).into(),
             };
-            if let Err(error) = field.set(edit, &typed, Some(stored)) {
+            if let Err(error) = field.set(edit, &form, Some(stored)) {
                 wrong.push(CheckFormError {
                     field: name,
                     label: field.label,
@@ -294,7 +301,12 @@ impl CheckFormFields {
         let mut edit = CheckEdit::default();
         let mut wrong = Vec::new();
         let stored = CheckSettings::default();
-        self.read_fields(fields::rule_fields(), &stored, &mut edit, &mut wrong);
+        self.read_fields(
+            fields::rule_and_keyword_fields(),
+            &stored,
+            &mut edit,
+            &mut wrong,
+        );
         wrong.is_empty().then_some(edit)
     }
 
@@ -387,7 +399,9 @@ fn collect_error<T>(
 
 /// Fields whose inputs and boxes are read alike.
 fn form_fields() -> impl Iterator<Item = &'static CheckField> {
-    fields::NAME_FIELDS.into_iter().chain(fields::rule_fields())
+    fields::NAME_FIELDS
+        .into_iter()
+        .chain(fields::rule_and_keyword_fields())
 }
 
 /// True if the form has a box for the field.

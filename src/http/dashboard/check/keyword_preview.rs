@@ -25,25 +25,25 @@ const COUNTED_KINDS: [(PingKind, &str); 4] = [
 
 /// Check that the form belongs to, if the viewer may change it: the check of the page, or the one
 /// that the form names.
-pub(super) fn edited_check(visit: &PageRequest) -> Option<Check> {
-    if let Ok(check) = visit.check() {
+pub(super) fn edited_check(request: &PageRequest) -> Option<Check> {
+    if let Ok(check) = request.check() {
         return Some(check.clone());
     }
-    let check = parse_path_uuid(visit.query.get("check")).and_then(|uuid| {
-        visit
+    let check = parse_path_uuid(request.query.get("check")).and_then(|uuid| {
+        request
             .handle()
             .with_state(|state| state.check_by_uuid(uuid).cloned())
     })?;
-    visit
+    request
         .viewer
         .is_allowed(Need::Write, Some(check.project))
         .then_some(check)
 }
 
-/// Sentence with the results that the typed keywords would give for the last pings. Empty if there
+/// Sentence with the results that the form keywords would give for the last pings. Empty if there
 /// are no keyword filters.
 pub(super) fn keyword_summary(
-    visit: &PageRequest,
+    request: &PageRequest,
     check: &Check,
     fields: &CheckFormFields,
 ) -> Result<String, PageError> {
@@ -72,14 +72,14 @@ pub(super) fn keyword_summary(
             filters.http_body
         }
     };
-    let pings = visit.handle().newest_pings(check, MAX_PINGS_READ)?;
+    let pings = request.handle().newest_pings(check, MAX_PINGS_READ)?;
     let mut kinds = Vec::new();
     for ping in pings.iter().filter(is_searched).take(MAX_PINGS_TRIED) {
         kinds.push(
             classify_ping(
                 &settings,
                 ping,
-                &visit.handle().body(check, ping.n)?.unwrap_or_default(),
+                &request.handle().body(check, ping.n)?.unwrap_or_default(),
             )
             .kind(),
         );
@@ -102,7 +102,7 @@ pub(super) fn keyword_summary(
     ))
 }
 
-/// Settings with the typed keywords. `None` if the keywords are too long.
+/// Settings with the form keywords. `None` if the keywords are too long.
 fn keyword_settings(fields: &CheckFormFields) -> Option<CheckSettings> {
     Some(
         fields

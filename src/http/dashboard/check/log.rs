@@ -64,21 +64,21 @@ struct CheckLogPage {
     newest: Option<String>,
 }
 
-pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let check = visit.check()?;
-    let pings = visit.handle().newest_pings(check, MAX_PINGS_READ)?;
-    let by_run = visit.query.get("group") == "run";
-    let before = visit.query.get("before").parse().ok();
+pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let check = request.check()?;
+    let pings = request.handle().newest_pings(check, MAX_PINGS_READ)?;
+    let by_run = request.query.get("group") == "run";
+    let before = request.query.get("before").parse().ok();
     let chosen: Vec<_> = ENTRY_KINDS
         .iter()
         .map(|(kind, _)| *kind)
-        .filter(|kind| visit.query.get_all("kind").any(|wanted| wanted == *kind))
+        .filter(|kind| request.query.get_all("kind").any(|wanted| wanted == *kind))
         .collect();
-    let (zone, zones) = zone_options(visit, check);
+    let (zone, zones) = zone_options(request, check);
     let times = zones.iter().find(|(name, _)| *name == zone).map_or(
-        check_time_formatter(check, visit),
+        check_time_formatter(check, request),
         |(_, zone)| TimeFormatter {
-            now: visit.now,
+            now: request.now,
             zone,
         },
     );
@@ -88,9 +88,9 @@ pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     } else {
         log_entries::ping_entries(&pings)
     };
-    let entries = log_entries::merge_flips(entries, &recent_flips(visit, check)?, all);
+    let entries = log_entries::merge_flips(entries, &recent_flips(request, check)?, all);
     let part = log_entries::slice_log(entries, &chosen, before, ENTRIES_PER_PAGE);
-    let path = visit.page_url(&Page::Log(check.uuid));
+    let path = request.page_url(&Page::Log(check.uuid));
     let at = |before: Option<u64>| {
         let kinds = chosen.iter().map(|kind| format!("kind={kind}"));
         let group = by_run.then(|| "group=run".to_owned());
@@ -102,11 +102,11 @@ pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
         format!("{path}?{}", query.join("&"))
     };
     let page = CheckLogPage {
-        frame: visit.layout(format!(
+        frame: request.layout(format!(
             "Log of {}",
             crate::channels::alert_text::check_display_name(&check.settings)
         )),
-        top: CheckHeader::new(visit)?,
+        top: CheckHeader::new(request)?,
         kinds: ENTRY_KINDS
             .map(|(kind, word)| (kind, word, chosen.contains(&kind)))
             .to_vec(),
@@ -115,7 +115,7 @@ pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
         rows: part
             .entries
             .iter()
-            .map(|entry| log_row(visit, check, entry, &times))
+            .map(|entry| log_row(request, check, entry, &times))
             .collect(),
         kept: kept_text(check, &pings),
         older: part.older.map(|before| at(Some(before))),
@@ -131,7 +131,7 @@ pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
 
 /// Newest entries, for the page of the check.
 pub(super) fn newest_rows(
-    visit: &PageRequest,
+    request: &PageRequest,
     check: &Check,
     pings: &[Ping],
     flips: &[Flip],
@@ -139,27 +139,27 @@ pub(super) fn newest_rows(
 ) -> Vec<LogRow> {
     let all = pings.last().is_none_or(|oldest| oldest.n == 1);
     let entries = log_entries::merge_flips(log_entries::ping_entries(pings), flips, all);
-    let times = check_time_formatter(check, visit);
+    let times = check_time_formatter(check, request);
     log_entries::slice_log(entries, &[], None, most)
         .entries
         .iter()
-        .map(|entry| log_row(visit, check, entry, &times))
+        .map(|entry| log_row(request, check, entry, &times))
         .collect()
 }
 
 /// Time zones to choose from, and the name of the selected one.
 fn zone_options(
-    visit: &PageRequest,
+    request: &PageRequest,
     check: &Check,
 ) -> (&'static str, Vec<(&'static str, Timezone)>) {
     let mut zones = vec![
-        ("yours", visit.viewer.zone.clone()),
+        ("yours", request.viewer.zone.clone()),
         ("utc", Timezone::utc()),
     ];
     if check.settings.schedule.is_some() {
         zones.insert(0, ("check", check.settings.tz.clone()));
     }
-    let requested_zone = visit.query.get("zone");
+    let requested_zone = request.query.get("zone");
     let zone = zones
         .iter()
         .find(|(name, _)| *name == requested_zone)
@@ -178,15 +178,15 @@ fn kept_text(check: &Check, pings: &[Ping]) -> String {
 }
 
 fn log_row(
-    visit: &PageRequest,
+    request: &PageRequest,
     check: &Check,
     entry: &LogEntry<'_>,
     times: &TimeFormatter<'_>,
 ) -> LogRow {
     match entry {
-        LogEntry::Ping(ping, took) => ping_row(visit, check, ping, *took, times),
+        LogEntry::Ping(ping, took) => ping_row(request, check, ping, *took, times),
         LogEntry::Flip(flip) => flip_row(*flip, times),
-        LogEntry::Run(run) => run_row(visit, check, run, times),
+        LogEntry::Run(run) => run_row(request, check, run, times),
     }
 }
 
@@ -212,7 +212,7 @@ fn flip_row(flip: Flip, times: &TimeFormatter<'_>) -> LogRow {
 }
 
 fn ping_row(
-    visit: &PageRequest,
+    request: &PageRequest,
     check: &Check,
     ping: &Ping,
     took: Option<i64>,
@@ -230,13 +230,13 @@ fn ping_row(
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
         .join(", ");
-    let facts = ping_facts(visit, check, ping);
+    let facts = ping_facts(request, check, ping);
     let body = if ping.body_len == 0 {
         "Details".to_owned()
     } else {
         format!("Body, {}", format_size(ping.body_len.into()))
     };
-    let page = Some((visit.page_url(&Page::Ping(check.uuid, ping.n)), body));
+    let page = Some((request.page_url(&Page::Ping(check.uuid, ping.n)), body));
     LogRow {
         id: format!("ping-{}", ping.n),
         n: ping.n.to_string(),
@@ -250,7 +250,7 @@ fn ping_row(
 }
 
 fn run_row(
-    visit: &PageRequest,
+    request: &PageRequest,
     check: &Check,
     run: &LoggedRun<'_>,
     times: &TimeFormatter<'_>,
@@ -272,7 +272,7 @@ fn run_row(
         .flatten()
         .collect::<Vec<_>>()
         .join(", ");
-    let row = ping_row(visit, check, last, None, times);
+    let row = ping_row(request, check, last, None, times);
     LogRow { text, ..row }
 }
 
@@ -290,13 +290,13 @@ pub(super) fn ping_label(ping: &Ping) -> (&'static str, String) {
 
 /// Details of a ping besides its kind.
 pub(super) fn ping_facts(
-    visit: &PageRequest,
+    request: &PageRequest,
     check: &Check,
     ping: &Ping,
 ) -> Vec<(&'static str, String)> {
     let at = |zone: &Timezone| {
         TimeFormatter {
-            now: visit.now,
+            now: request.now,
             zone,
         }
         .exact(ping.at)
@@ -306,7 +306,7 @@ pub(super) fn ping_facts(
         .schedule
         .is_some()
         .then(|| at(&check.settings.tz));
-    let yours = at(&visit.viewer.zone);
+    let yours = at(&request.viewer.zone);
     let utc = at(&Timezone::utc());
     let mut facts = Vec::with_capacity(8);
     facts.extend(

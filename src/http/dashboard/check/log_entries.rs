@@ -227,7 +227,7 @@ mod tests {
             at: Timestamp::from_secs(at),
             from: Status::Up,
             to: Status::Down,
-            cause: FlipCause::Late,
+            cause: FlipCause::MissedPing,
             awaited_since: None,
         }
     }

@@ -46,9 +46,9 @@ pub(super) struct CheckDeliveryRow {
 }
 
 /// Channels of the project, the assigned ones first.
-pub(super) fn channel_rows(visit: &PageRequest, check: &Check) -> Vec<CheckChannelRow> {
-    let transports = visit.handle().transports();
-    let channels: Vec<(Arc<Channel>, ChannelStatus)> = visit.handle().with_state(|state| {
+pub(super) fn channel_rows(request: &PageRequest, check: &Check) -> Vec<CheckChannelRow> {
+    let transports = request.handle().transports();
+    let channels: Vec<(Arc<Channel>, ChannelStatus)> = request.handle().with_state(|state| {
         let channels = state
             .project(check.project)
             .into_iter()
@@ -78,10 +78,10 @@ pub(super) fn channel_rows(visit: &PageRequest, check: &Check) -> Vec<CheckChann
 
 /// Waiting and recent deliveries of the check, newest first.
 pub(super) fn delivery_rows(
-    visit: &PageRequest,
+    request: &PageRequest,
     check: &Check,
 ) -> Result<Vec<CheckDeliveryRow>, PageError> {
-    let mut waiting: Vec<_> = visit.handle().with_state(|state| {
+    let mut waiting: Vec<_> = request.handle().with_state(|state| {
         state
             .outbox
             .rows_of_check(check.id)
@@ -92,10 +92,10 @@ pub(super) fn delivery_rows(
     let mut sent: Vec<_> = waiting
         .into_iter()
         .take(MAX_SHOWN)
-        .map(|(row, is_sending)| pending_row(visit, &row, is_sending))
+        .map(|(row, is_sending)| pending_row(request, &row, is_sending))
         .collect();
     let is_wanted = |delivery: &DeliveryRecord| delivery.check == check.id;
-    let found = visit.handle().recent_deliveries(
+    let found = request.handle().recent_deliveries(
         DeliveryNumber(u64::MAX),
         MAX_SHOWN,
         MAX_DELIVERIES_READ,
@@ -104,16 +104,16 @@ pub(super) fn delivery_rows(
     sent.extend(
         found
             .into_iter()
-            .map(|delivery| finished_row(visit, &delivery)),
+            .map(|delivery| finished_row(request, &delivery)),
     );
     sent.truncate(MAX_SHOWN);
     Ok(sent)
 }
 
 /// Row of a message that waits for its first or next attempt.
-fn pending_row(visit: &PageRequest, row: &OutboxRow, is_sending: bool) -> CheckDeliveryRow {
-    let may_write = visit.is_allowed(Need::Write);
-    visit.handle().with_state(|state| {
+fn pending_row(request: &PageRequest, row: &OutboxRow, is_sending: bool) -> CheckDeliveryRow {
+    let may_write = request.is_allowed(Need::Write);
+    request.handle().with_state(|state| {
         let health = state.channel(row.channel).map(|channel| &channel.health);
         let (outcome, reason) = match health {
             Some(ChannelHealth {
@@ -140,13 +140,13 @@ fn pending_row(visit: &PageRequest, row: &OutboxRow, is_sending: bool) -> CheckD
             event: event_text(row.event),
             shape,
             outcome,
-            at: DisplayTime::relative(row.queued, &visit.time_formatter()),
+            at: DisplayTime::relative(row.queued, &request.time_formatter()),
             reason,
         }
     })
 }
 
-fn finished_row(visit: &PageRequest, delivery: &DeliveryRecord) -> CheckDeliveryRow {
+fn finished_row(request: &PageRequest, delivery: &DeliveryRecord) -> CheckDeliveryRow {
     let (shape, outcome) = match delivery.result {
         DeliveryResult::Delivered => ("up", "delivered"),
         DeliveryResult::Failed => ("down", "not delivered"),
@@ -154,14 +154,14 @@ fn finished_row(visit: &PageRequest, delivery: &DeliveryRecord) -> CheckDelivery
         DeliveryResult::Skipped => ("paused", "skipped"),
     };
     CheckDeliveryRow {
-        channel: visit
+        channel: request
             .handle()
             .with_state(|state| channel_title(state, delivery.channel)),
         event: event_text(delivery.event),
         shape,
         outcome,
-        at: DisplayTime::relative(delivery.finished, &visit.time_formatter()),
-        reason: shown(&delivery.reason, visit.is_allowed(Need::Write)).to_owned(),
+        at: DisplayTime::relative(delivery.finished, &request.time_formatter()),
+        reason: shown(&delivery.reason, request.is_allowed(Need::Write)).to_owned(),
     }
 }
 
@@ -188,8 +188,8 @@ fn event_text(event: AlertEvent) -> &'static str {
 }
 
 /// Names and pages of the parents of the check.
-pub(super) fn parent_links(visit: &PageRequest, check: &Check) -> Vec<(String, String)> {
-    visit.handle().with_state(|state| {
+pub(super) fn parent_links(request: &PageRequest, check: &Check) -> Vec<(String, String)> {
+    request.handle().with_state(|state| {
         let parents = check
             .settings
             .parents
@@ -200,7 +200,7 @@ pub(super) fn parent_links(visit: &PageRequest, check: &Check) -> Vec<(String, S
             .map(|parent| {
                 (
                     alert_text::check_display_name(&parent.settings),
-                    visit.page_url(&Page::Check(parent.uuid)),
+                    request.page_url(&Page::Check(parent.uuid)),
                 )
             })
             .collect()

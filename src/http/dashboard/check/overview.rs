@@ -94,18 +94,18 @@ struct CheckStatusPanel {
 }
 
 impl CheckStatusPanel {
-    fn new(visit: &PageRequest, check: &Check, read: &RecentActivity) -> Self {
-        let times = check_time_formatter(check, visit);
+    fn new(request: &PageRequest, check: &Check, read: &RecentActivity) -> Self {
+        let times = check_time_formatter(check, request);
         let standing =
             explanation::explain_status(check, read.last_flip, read.downtime_facts(), &times);
         Self {
             shape: status_shape(standing.status),
             is_running: check.state.run.is_some(),
-            last: last_ping_text(visit, check, &read.pings, &times),
-            may_write: visit.is_allowed(Need::Write),
+            last: last_ping_text(request, check, &read.pings, &times),
+            may_write: request.is_allowed(Need::Write),
             is_paused: check.state.status == Status::Paused,
-            links: check_links(visit, check),
-            rows: log::newest_rows(visit, check, &read.pings, &read.flips, SHOWN_ENTRIES),
+            links: check_links(request, check),
+            rows: log::newest_rows(request, check, &read.pings, &read.flips, SHOWN_ENTRIES),
             standing,
         }
     }
@@ -142,15 +142,15 @@ struct RecentActivity {
 }
 
 impl RecentActivity {
-    fn read(visit: &PageRequest, check: &Check) -> Result<Self, PageError> {
-        let pings = visit.handle().newest_pings(check, MAX_PINGS_READ)?;
-        let last_flip = visit
+    fn read(request: &PageRequest, check: &Check) -> Result<Self, PageError> {
+        let pings = request.handle().newest_pings(check, MAX_PINGS_READ)?;
+        let last_flip = request
             .handle()
             .flip(check.state.last_flip)?
             .filter(|logged| logged.check == check.id);
         Ok(Self {
             durations: run_durations(&pings),
-            flips: recent_flips(visit, check)?,
+            flips: recent_flips(request, check)?,
             last_flip: last_flip.map(|logged| logged.flip),
             pings,
         })
@@ -209,41 +209,41 @@ impl RecentActivity {
     }
 }
 
-pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let live = visit.live_subscription();
-    let check = visit.check()?;
-    let read = RecentActivity::read(visit, check)?;
-    let present = CheckStatusPanel::new(visit, check, &read);
-    if &*visit.fragment == "check" {
+pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let live = request.live_subscription();
+    let check = request.check()?;
+    let read = RecentActivity::read(request, check)?;
+    let present = CheckStatusPanel::new(request, check, &read);
+    if &*request.fragment == "check" {
         return Ok(HtmlPage::from_template(&CheckStatusFragment { present }).into());
     }
-    let times = check_time_formatter(check, visit);
+    let times = check_time_formatter(check, request);
     let yours = TimeFormatter {
-        now: visit.now,
-        zone: &visit.viewer.zone,
+        now: request.now,
+        zone: &request.viewer.zone,
     };
     let history = uptime::uptime_history(
         &read.flips,
         check.state.status,
-        visit.now,
-        &visit.viewer.zone,
+        request.now,
+        &request.viewer.zone,
     );
     let schedule = check.settings.schedule.as_ref();
     let runs = read.measured_runs();
-    let (url, other_form) = ping_urls(visit, check)?;
+    let (url, other_form) = ping_urls(request, check)?;
     let shows_key = other_form.as_ref().is_some_and(|form| form.by == "UUID");
-    let mail = visit.dashboard.mail_address(check.uuid);
+    let mail = request.dashboard.mail_address(check.uuid);
     let description = check.settings.desc.as_str();
     let page = CheckPage {
-        frame: visit
+        frame: request
             .layout(crate::channels::alert_text::check_display_name(
                 &check.settings,
             ))
             .with_status_icon(present.standing.status),
-        top: CheckHeader::new(visit)?,
+        top: CheckHeader::new(request)?,
         present,
         live,
-        declared_in: visit.declaring_source(check.id.0),
+        declared_in: request.declaring_source(check.id.0),
         is_fresh: check.state.n_pings == 0,
         snippets: build_snippets(PingAddress {
             url: &url,
@@ -256,13 +256,13 @@ pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
             upcoming_runs(schedule, &check.settings.tz, UPCOMING_RUNS, &yours)
         }),
         surprises: schedule.map_or_else(Vec::new, |schedule| {
-            dst_warnings(schedule, &check.settings.tz, visit.now)
+            dst_warnings(schedule, &check.settings.tz, request.now)
         }),
-        diagnosis: diagnose_zone(visit, check, &read)
+        diagnosis: diagnose_zone(request, check, &read)
             .map(|found| (found.describe(), found.zone.name().to_owned())),
-        told: notifications::channel_rows(visit, check),
-        deliveries: notifications::delivery_rows(visit, check)?,
-        parents: notifications::parent_links(visit, check),
+        told: notifications::channel_rows(request, check),
+        deliveries: notifications::delivery_rows(request, check)?,
+        parents: notifications::parent_links(request, check),
         after: failure_threshold_text(check),
         tags: check.settings.tags.iter().map(str::to_owned).collect(),
         description: if description.trim().is_empty() {
@@ -308,7 +308,7 @@ pub(super) fn status_shape(status: VisibleStatus) -> &'static str {
 
 /// Last ping and next run, if the banner does not show them.
 fn last_ping_text(
-    visit: &PageRequest,
+    request: &PageRequest,
     check: &Check,
     pings: &[Ping],
     times: &TimeFormatter<'_>,
@@ -320,13 +320,13 @@ fn last_ping_text(
             log::ping_label(ping).1
         )
     });
-    let is_down = check.state.visible_status(&check.settings, visit.now) == VisibleStatus::Down;
+    let is_down = check.state.visible_status(&check.settings, request.now) == VisibleStatus::Down;
     let next = check
         .settings
         .schedule
         .as_ref()
         .filter(|_| is_down)
-        .and_then(|schedule| schedule.next_after(visit.now, &check.settings.tz));
+        .and_then(|schedule| schedule.next_after(request.now, &check.settings.tz));
     let next = next.map(|at| format!("Next run: {} ({}).", times.at(at), times.relative(at)));
     [last, next]
         .into_iter()
@@ -359,21 +359,21 @@ fn failure_threshold_text(check: &Check) -> String {
     }
 }
 
-fn check_links(visit: &PageRequest, check: &Check) -> CheckLinks {
+fn check_links(request: &PageRequest, check: &Check) -> CheckLinks {
     let uuid = check.uuid;
     CheckLinks {
-        pause: visit.page_url_with_return(&Page::PauseCheck(uuid)),
-        resume: visit.page_url_with_return(&Page::ResumeCheck(uuid)),
-        ping: visit.page_url_with_return(&Page::PingCheck(uuid)),
-        edit: visit.page_url_with_return(&Page::EditCheck(uuid)),
-        copy: visit.page_url_with_return(&Page::CopyCheck(uuid)),
-        remove: visit.page_url_with_return(&Page::RemoveCheck(uuid)),
-        channels: visit.page_url_with_return(&Page::ChannelsOfCheck(uuid)),
-        zone: visit.page_url_with_return(&Page::ZoneOfCheck(uuid)),
-        log: visit.page_url_with_return(&Page::Log(uuid)),
-        integrations: visit.project().map_or_else(
+        pause: request.page_url_with_return(&Page::PauseCheck(uuid)),
+        resume: request.page_url_with_return(&Page::ResumeCheck(uuid)),
+        ping: request.page_url_with_return(&Page::PingCheck(uuid)),
+        edit: request.page_url_with_return(&Page::EditCheck(uuid)),
+        copy: request.page_url_with_return(&Page::CopyCheck(uuid)),
+        remove: request.page_url_with_return(&Page::RemoveCheck(uuid)),
+        channels: request.page_url_with_return(&Page::ChannelsOfCheck(uuid)),
+        zone: request.page_url_with_return(&Page::ZoneOfCheck(uuid)),
+        log: request.page_url_with_return(&Page::Log(uuid)),
+        integrations: request.project().map_or_else(
             |_| String::new(),
-            |project| visit.page_url(&Page::Integrations(project.uuid)),
+            |project| request.page_url(&Page::Integrations(project.uuid)),
         ),
     }
 }
@@ -382,21 +382,21 @@ fn check_links(visit: &PageRequest, check: &Check) -> CheckLinks {
 /// ping key of the project, which can create checks, so only users who may change the project see
 /// it.
 fn ping_urls(
-    visit: &PageRequest,
+    request: &PageRequest,
     check: &Check,
 ) -> Result<(String, Option<AlternativePingUrl>), PageError> {
-    let by_uuid = visit.dashboard.ping_url(check.uuid);
-    let by_slug = if visit.is_allowed(Need::Write) {
-        visit
+    let by_uuid = request.dashboard.ping_url(check.uuid);
+    let by_slug = if request.is_allowed(Need::Write) {
+        request
             .dashboard
-            .slug_url(visit.project()?.id, &check.settings.slug)
+            .slug_url(request.project()?.id, &check.settings.slug)
     } else {
         None
     };
-    let here = visit.page_url_with_return(&Page::Check(check.uuid));
+    let here = request.page_url_with_return(&Page::Check(check.uuid));
     let mark = if here.contains('?') { '&' } else { '?' };
     Ok(match by_slug {
-        Some(by_slug) if visit.query.get("by") == "slug" => (
+        Some(by_slug) if request.query.get("by") == "slug" => (
             by_slug,
             Some(AlternativePingUrl {
                 by: "UUID",
@@ -416,24 +416,24 @@ fn ping_urls(
 
 /// Diagnosis if the pings fit another time zone than that of the check.
 pub(super) fn zone_diagnosis(
-    visit: &PageRequest,
+    request: &PageRequest,
     check: &Check,
 ) -> Result<Option<String>, PageError> {
     Ok(
-        diagnose_zone(visit, check, &RecentActivity::read(visit, check)?)
+        diagnose_zone(request, check, &RecentActivity::read(request, check)?)
             .map(|found| found.describe()),
     )
 }
 
 /// Time zone in which the pings of a check would fit its schedule, if they do not in its own.
 fn diagnose_zone(
-    visit: &PageRequest,
+    request: &PageRequest,
     check: &Check,
     read: &RecentActivity,
 ) -> Option<TimezoneMismatch> {
     let schedule = check.settings.schedule.as_ref()?;
-    let mut zones = vec![visit.viewer.zone.clone(), Timezone::utc()];
-    visit.handle().with_state(|state| {
+    let mut zones = vec![request.viewer.zone.clone(), Timezone::utc()];
+    request.handle().with_state(|state| {
         for other in state.checks_of(check.project).take(MAX_CHECKS_COMPARED) {
             if !zones.contains(&other.settings.tz) {
                 zones.push(other.settings.tz.clone());

@@ -10,7 +10,7 @@ use crate::http::dashboard::page_request::PageRequest;
 use crate::operations::{self, OperationError};
 
 /// Maximum number of checks that a form suggests: see [limits](crate::docs::limits). Others can
-/// still be typed.
+/// still be form.
 const MAX_SUGGESTIONS: usize = 500;
 
 /// Names of the checks of a project in forms: the name, or the UUID if there is no name or if
@@ -19,14 +19,16 @@ pub(super) struct ParentNames(BTreeMap<CheckId, String>);
 
 impl ParentNames {
     /// Reads the names of all checks of the project of the page.
-    pub(super) fn for_project(visit: &PageRequest) -> Result<Self, PageError> {
+    pub(super) fn for_project(request: &PageRequest) -> Result<Self, PageError> {
         let mut found = Vec::new();
         let mut times = BTreeMap::<String, usize>::new();
-        visit.handle().for_each_check(visit.project()?.id, |check| {
-            let name = check.settings.name.as_str();
-            *times.entry(name.to_owned()).or_default() += 1;
-            found.push((check.id, check.uuid, name.to_owned()));
-        });
+        request
+            .handle()
+            .for_each_check(request.project()?.id, |check| {
+                let name = check.settings.name.as_str();
+                *times.entry(name.to_owned()).or_default() += 1;
+                found.push((check.id, check.uuid, name.to_owned()));
+            });
         let called = |(id, uuid, name): (CheckId, uuid::Uuid, String)| {
             let is_alone = !name.trim().is_empty() && times.get(&name) == Some(&1);
             (id, if is_alone { name } else { uuid.to_string() })
@@ -54,15 +56,15 @@ impl ParentNames {
         others.take(MAX_SUGGESTIONS).collect()
     }
 
-    /// Parses typed parents: these names, or the forms that the command line accepts.
+    /// Parses form parents: these names, or the forms that the command line accepts.
     pub(super) fn parse_parents(
         &self,
-        visit: &PageRequest,
-        typed: &[String],
+        request: &PageRequest,
+        form: &[String],
     ) -> Result<Parents, CheckFormError> {
-        let project = visit.project().ok().map(|project| project.id);
+        let project = request.project().ok().map(|project| project.id);
         let mut ids = Vec::new();
-        for text in typed {
+        for text in form {
             let named = self
                 .0
                 .iter()
@@ -71,7 +73,7 @@ impl ParentNames {
             ids.push(match named {
                 Some(id) => id,
                 None => {
-                    operations::check::find(visit.handle(), project, text)
+                    operations::check::find(request.handle(), project, text)
                         .map_err(|error| unknown_parent_error(text, &error))?
                         .id
                 }

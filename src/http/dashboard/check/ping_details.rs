@@ -52,48 +52,52 @@ struct PingBody {
     escapes: String,
 }
 
-pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let (check, ping) = find_ping(visit)?;
-    let body = visit
+pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let (check, ping) = find_ping(request)?;
+    let body = request
         .handle()
         .body(check, ping.n)?
         .filter(|body| !body.is_empty());
     let (pill, word) = ping_label(&ping);
-    let mut facts = ping_facts(visit, check, &ping);
+    let mut facts = ping_facts(request, check, &ping);
     if ping.body_len == 0 {
         facts.push(("Body", "none".into()));
     }
-    let oldest = visit.handle().first_kept_ping(check);
+    let oldest = request.handle().first_kept_ping(check);
     let newest = check.state.n_pings;
-    let at = |n: u64| visit.page_url(&Page::Ping(check.uuid, n));
+    let at = |n: u64| request.page_url(&Page::Ping(check.uuid, n));
     let page = PingPage {
-        frame: visit.layout(format!(
+        frame: request.layout(format!(
             "Ping {} of {}",
             ping.n,
             crate::channels::alert_text::check_display_name(&check.settings)
         )),
-        top: CheckHeader::new(visit)?,
+        top: CheckHeader::new(request)?,
         n: ping.n,
         pill,
         word,
         facts,
-        log: format!("{}#ping-{}", visit.page_url(&Page::Log(check.uuid)), ping.n),
+        log: format!(
+            "{}#ping-{}",
+            request.page_url(&Page::Log(check.uuid)),
+            ping.n
+        ),
         earlier: (ping.n > oldest).then(|| at(ping.n - 1)),
         later: (ping.n < newest).then(|| at(ping.n + 1)),
-        content: body.map(|body| ping_body(visit, check, &ping, &body)),
+        content: body.map(|body| ping_body(request, check, &ping, &body)),
     };
     Ok(HtmlPage::from_template(&page).into())
 }
 
 /// Sends the body of a ping as a file.
-pub(crate) fn download_body(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let (check, ping) = find_ping(visit)?;
-    let body = visit
+pub(crate) fn download_body(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let (check, ping) = find_ping(request)?;
+    let body = request
         .handle()
         .body(check, ping.n)?
         .ok_or_else(PageError::not_found)?;
-    if !visit.is_allowed(Need::Write) {
-        let content = mask_ping_addresses(visit, check, &readable_body(&ping, &body));
+    if !request.is_allowed(Need::Write) {
+        let content = mask_ping_addresses(request, check, &readable_body(&ping, &body));
         return Ok(PageResponse::Download {
             name: format!("ping-{}.txt", ping.n),
             content: content.into_bytes(),
@@ -110,12 +114,12 @@ pub(crate) fn download_body(visit: &PageRequest) -> Result<PageResponse, PageErr
     })
 }
 
-fn find_ping(visit: &PageRequest) -> Result<(&Check, Ping), PageError> {
-    let check = visit.check()?;
-    let (Page::Ping(_, n) | Page::Body(_, n)) = visit.page else {
+fn find_ping(request: &PageRequest) -> Result<(&Check, Ping), PageError> {
+    let check = request.check()?;
+    let (Page::Ping(_, n) | Page::Body(_, n)) = request.page else {
         return Err(PageError::not_found());
     };
-    let ping = visit.handle().ping(check, n)?;
+    let ping = request.handle().ping(check, n)?;
     ping.map(|ping| (check, ping))
         .ok_or_else(PageError::not_found)
 }
@@ -133,8 +137,8 @@ fn readable_body(ping: &Ping, body: &[u8]) -> String {
 }
 
 /// Removes everything from a text that would let a read-only viewer ping.
-fn mask_ping_addresses(visit: &PageRequest, check: &Check, text: &str) -> String {
-    let keys = key::list(visit.handle(), Some(check.project));
+fn mask_ping_addresses(request: &PageRequest, check: &Check, text: &str) -> String {
+    let keys = key::list(request.handle(), Some(check.project));
     let keys = keys.iter().filter_map(|(_, key)| {
         if let KeySecret::Ping(key) = &key.secret {
             Some(key.as_str())
@@ -145,9 +149,9 @@ fn mask_ping_addresses(visit: &PageRequest, check: &Check, text: &str) -> String
     ping_address::mask_ping_addresses(text, check.uuid, &keys.collect::<Vec<_>>()).into_owned()
 }
 
-fn ping_body(visit: &PageRequest, check: &Check, ping: &Ping, body: &[u8]) -> PingBody {
-    let has = |name: &str| visit.query.get(name) == "1";
-    let may_write = visit.is_allowed(Need::Write);
+fn ping_body(request: &PageRequest, check: &Check, ping: &Ping, body: &[u8]) -> PingBody {
+    let has = |name: &str| request.query.get(name) == "1";
+    let may_write = request.is_allowed(Need::Write);
     let all = has("all");
     let shows_escapes = has("escapes");
     let source = has("source") && may_write;
@@ -166,12 +170,12 @@ fn ping_body(visit: &PageRequest, check: &Check, ping: &Ping, body: &[u8]) -> Pi
             .collect();
         format!(
             "{}?{}",
-            visit.page_url(&Page::Ping(check.uuid, ping.n)),
+            request.page_url(&Page::Ping(check.uuid, ping.n)),
             set.join("&")
         )
     };
     let mail = (ping.origin.scheme == PingScheme::Email).then(|| SearchableMail::parse(body));
-    let masked = |text: &str| mask_ping_addresses(visit, check, text);
+    let masked = |text: &str| mask_ping_addresses(request, check, text);
     let subject = mail
         .as_ref()
         .map(|mail| untrusted_text::sanitize_line(&mail.subject))
@@ -197,7 +201,7 @@ fn ping_body(visit: &PageRequest, check: &Check, ping: &Ping, body: &[u8]) -> Pi
     };
     PingBody {
         size: format_size(body.len() as u64),
-        download: visit.page_url(&Page::Body(check.uuid, ping.n)),
+        download: request.page_url(&Page::Body(check.uuid, ping.n)),
         source: (subject.is_some() && may_write)
             .then(|| (source, at(false, shows_escapes, !source))),
         subject,

@@ -50,15 +50,15 @@ struct PreviewFragment {
 }
 
 /// Renders the preview.
-pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
-    let fields = CheckFormFields::from_query(&visit.query);
+pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
+    let fields = CheckFormFields::from_query(&request.query);
     let yours = TimeFormatter {
-        now: visit.now,
-        zone: &visit.viewer.zone,
+        now: request.now,
+        zone: &request.viewer.zone,
     };
-    let matches = keyword_preview::edited_check(visit).map_or_else(
+    let matches = keyword_preview::edited_check(request).map_or_else(
         || Ok(String::new()),
-        |check| keyword_preview::keyword_summary(visit, &check, &fields),
+        |check| keyword_preview::keyword_summary(request, &check, &fields),
     )?;
     Ok(HtmlPage::from_template(&PreviewFragment {
         preview: SchedulePreview::new(&fields, &yours),

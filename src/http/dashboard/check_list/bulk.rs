@@ -80,7 +80,7 @@ struct BulkDeletePage {
 impl BulkAction {
     /// Parses the action of a form, or returns a message about missing input.
     fn from_form(
-        visit: &PageRequest,
+        request: &PageRequest,
         project: ProjectId,
         form: &FormData,
     ) -> Result<Self, &'static str> {
@@ -93,7 +93,7 @@ impl BulkAction {
         };
         let channel = || {
             let uuid = form.get("channel");
-            visit.handle().with_state(|state| {
+            request.handle().with_state(|state| {
                 let channels = state
                     .project(project)
                     .into_iter()
@@ -176,24 +176,24 @@ struct BulkSelection {
 
 /// Executes the action, or asks for confirmation first.
 pub(crate) async fn apply_bulk_action(
-    visit: PageRequest,
+    request: PageRequest,
     form: FormData,
 ) -> Result<PageResponse, PageError> {
-    let site = Arc::clone(&visit.dashboard);
+    let site = Arc::clone(&request.dashboard);
     let BulkSelection {
-        request: visit,
+        request,
         query: wanted,
         action,
         checks,
         deleted: gone,
     } = match site
-        .run_blocking(move || parse_request(visit, &form))
+        .run_blocking(move || parse_request(request, &form))
         .await??
     {
         BulkRequest::Respond(done) => return Ok(done),
         BulkRequest::Execute(chosen) => *chosen,
     };
-    let tally = execute(&visit, &action, &checks).await?;
+    let tally = execute(&request, &action, &checks).await?;
     let BulkResult {
         changed,
         unchanged: same,
@@ -214,22 +214,22 @@ pub(crate) async fn apply_bulk_action(
     );
     Ok(PageResponse::RedirectToUrl(format!(
         "{}{query}",
-        visit.page_url(&Page::Checks(visit.project()?.uuid))
+        request.page_url(&Page::Checks(request.project()?.uuid))
     )))
 }
 
-fn parse_request(visit: PageRequest, form: &FormData) -> Result<BulkRequest, PageError> {
-    let wanted = CheckListQuery::parse(&form.fields().0, visit.viewer.list_preferences);
-    let action = match BulkAction::from_form(&visit, visit.project()?.id, form) {
+fn parse_request(request: PageRequest, form: &FormData) -> Result<BulkRequest, PageError> {
+    let wanted = CheckListQuery::parse(&form.fields().0, request.viewer.list_preferences);
+    let action = match BulkAction::from_form(&request, request.project()?.id, form) {
         Ok(action) => action,
         Err(missing) => {
-            return redisplay_list(visit, wanted, form, missing).map(BulkRequest::Respond);
+            return redisplay_list(request, wanted, form, missing).map(BulkRequest::Respond);
         }
     };
-    let (checks, gone) = select_checks(&visit, form, &wanted)?;
+    let (checks, gone) = select_checks(&request, form, &wanted)?;
     if checks.is_empty() && gone == 0 {
         return redisplay_list(
-            visit,
+            request,
             wanted,
             form,
             "Select checks first, with the boxes next to their names.",
@@ -241,7 +241,7 @@ fn parse_request(visit: PageRequest, form: &FormData) -> Result<BulkRequest, Pag
     {
         let is_wrong = form.has("confirm");
         let html =
-            HtmlPage::from_template(&BulkDeletePage::of(&visit, &checks, &wanted, is_wrong)?);
+            HtmlPage::from_template(&BulkDeletePage::of(&request, &checks, &wanted, is_wrong)?);
         return Ok(BulkRequest::Respond(
             if is_wrong {
                 html.with_invalid_form()
@@ -252,7 +252,7 @@ fn parse_request(visit: PageRequest, form: &FormData) -> Result<BulkRequest, Pag
         ));
     }
     Ok(BulkRequest::Execute(Box::new(BulkSelection {
-        request: visit,
+        request,
         query: wanted,
         action,
         checks,
@@ -262,7 +262,7 @@ fn parse_request(visit: PageRequest, form: &FormData) -> Result<BulkRequest, Pag
 
 /// Renders the list again, with the submitted input and a message about missing input.
 fn redisplay_list(
-    mut visit: PageRequest,
+    mut request: PageRequest,
     wanted: CheckListQuery,
     form: &FormData,
     missing: &str,
@@ -276,9 +276,9 @@ fn redisplay_list(
         tag: form.get("new_tag").to_owned(),
         channel: form.get("channel").to_owned(),
     };
-    visit.page = Page::Checks(visit.project()?.uuid);
+    request.page = Page::Checks(request.project()?.uuid);
     Ok(
-        super::render_list(&visit, wanted, Some(Banner::error(missing)), Some(given))?
+        super::render_list(&request, wanted, Some(Banner::error(missing)), Some(given))?
             .with_invalid_form()
             .into(),
     )
@@ -287,23 +287,23 @@ fn redisplay_list(
 /// Checks of the project that a form selects, or all that match the filter. Also returns the number
 /// of selected checks that no longer exist.
 fn select_checks(
-    visit: &PageRequest,
+    request: &PageRequest,
     form: &FormData,
     wanted: &CheckListQuery,
 ) -> Result<(Vec<Check>, usize), PageError> {
-    let project = visit.project()?.id;
+    let project = request.project()?.id;
     if form.has("all") {
         let mut checks = Vec::new();
         let filter = CheckListFilter::new(wanted);
-        let channels: HashSet<_> = visit.handle().with_state(|state| {
+        let channels: HashSet<_> = request.handle().with_state(|state| {
             state
                 .project(project)
                 .into_iter()
                 .flat_map(|found| found.channels.keys().copied())
                 .collect()
         });
-        visit.handle().for_each_check(project, |check| {
-            let status = check.state.visible_status(&check.settings, visit.now);
+        request.handle().for_each_check(project, |check| {
+            let status = check.state.visible_status(&check.settings, request.now);
             let is_untold = !check
                 .settings
                 .channels
@@ -326,7 +326,7 @@ fn select_checks(
         )
         .into());
     }
-    visit.handle().with_state(|state| {
+    request.handle().with_state(|state| {
         let checks: Vec<_> = ids
             .iter()
             .filter_map(|id| state.check(*id))
@@ -339,7 +339,7 @@ fn select_checks(
 }
 
 async fn execute(
-    visit: &PageRequest,
+    request: &PageRequest,
     action: &BulkAction,
     checks: &[Check],
 ) -> Result<BulkResult, PageError> {
@@ -347,7 +347,7 @@ async fn execute(
     for some in checks.chunks(COMMANDS_PER_BATCH) {
         if let BulkAction::Assign(channel, assigned) = *action {
             let ids: Vec<_> = some.iter().map(|check| check.id).collect();
-            let changed = channel::assign_checks(visit.handle(), channel, &ids, assigned).await?;
+            let changed = channel::assign_checks(request.handle(), channel, &ids, assigned).await?;
             tally.changed += changed;
             tally.unchanged += some.len() - changed;
             continue;
@@ -360,7 +360,7 @@ async fn execute(
                 BulkStep::TooManyTags => tally.refused += 1,
             }
         }
-        for result in check::change_all(visit.handle(), changes).await? {
+        for result in check::change_all(request.handle(), changes).await? {
             match result {
                 Ok(()) => tally.changed += 1,
                 Err(CommandError::NotFound) => tally.deleted += 1,
@@ -396,18 +396,18 @@ pub(super) fn result_banner(query: &Query) -> Option<Banner> {
 
 impl BulkDeletePage {
     fn of(
-        visit: &PageRequest,
+        request: &PageRequest,
         checks: &[Check],
         wanted: &CheckListQuery,
         is_wrong: bool,
     ) -> Result<Self, PageError> {
-        let project = visit.project()?.uuid;
+        let project = request.project()?.uuid;
         Ok(Self {
-            frame: visit.layout("Delete checks"),
-            path: visit.page_url(&Page::Bulk(project)),
+            frame: request.layout("Delete checks"),
+            path: request.page_url(&Page::Bulk(project)),
             list: format!(
                 "{}{}",
-                visit.page_url(&Page::Checks(project)),
+                request.page_url(&Page::Checks(project)),
                 wanted.to_query_string()
             ),
             ids: checks.iter().map(|check| check.id.0).collect(),

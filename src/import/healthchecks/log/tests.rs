@@ -338,7 +338,7 @@ fn the_newest_flip_gives_the_time_of_the_status_and_whether_it_was_notified() {
     let last = |secs, from, is_told| LastFlip {
         at: at(secs),
         from,
-        cause: FlipCause::Late,
+        cause: FlipCause::MissedPing,
         is_notified: is_told,
     };
     for (row, carried, last) in [
@@ -375,7 +375,7 @@ fn the_newest_flip_gives_the_time_of_the_status_and_whether_it_was_notified() {
             (read.as_ref().map(|flip| flip.flip.at), log.last_flip()),
             (carried, Some(last))
         );
-        assert!(read.is_none_or(|flip| flip.flip.cause == FlipCause::Late));
+        assert!(read.is_none_or(|flip| flip.flip.cause == FlipCause::MissedPing));
     }
     let counts = tally.json();
     assert_eq!(

@@ -6,7 +6,7 @@ use super::*;
 fn sent(world: &mut SchedulerTester) -> Option<DelayReason> {
     let (jobs, _) = world.step();
     let delay = jobs[0].items[0].delay;
-    world.done(&jobs[0], SendResult::Delivered);
+    world.done(&jobs[0], SendOutcome::Delivered);
     delay
 }
 
@@ -86,7 +86,7 @@ fn digests_count_as_messages_about_their_checks() {
             let (jobs, _) = world.step();
             messages += jobs.len();
             jobs.iter()
-                .for_each(|job| world.done(job, SendResult::Delivered));
+                .for_each(|job| world.done(job, SendOutcome::Delivered));
         }
     }
     assert!((6..=12).contains(&messages), "{messages} in an hour");
@@ -112,7 +112,7 @@ fn the_daily_limit_is_reported_once() {
         for report in reports {
             assert_eq!(
                 report.result,
-                SendResult::Retry {
+                SendOutcome::Retry {
                     reason: DAILY_LIMIT_TEXT.into(),
                     may_have_arrived: false
                 }
@@ -147,7 +147,7 @@ fn after_quiet_hours_each_check_or_a_digest_is_sent_once() {
                     .iter()
                     .map(|item| (job.id, item.row.check.0, item.row.event)),
             );
-            world.done(job, SendResult::Delivered);
+            world.done(job, SendOutcome::Delivered);
         }
         assert_eq!(
             sent.iter()

@@ -4,12 +4,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn outcome() -> impl Strategy<Value = SendResult> {
+fn outcome() -> impl Strategy<Value = SendOutcome> {
     prop_oneof![
-        4 => Just(SendResult::Delivered),
-        1 => Just(SendResult::Skipped("".into())),
+        4 => Just(SendOutcome::Delivered),
+        1 => Just(SendOutcome::Skipped("".into())),
         1 => Just(refused()),
-        2 => any::<bool>().prop_map(|may_have_arrived| SendResult::Retry {
+        2 => any::<bool>().prop_map(|may_have_arrived| SendOutcome::Retry {
             reason: "".into(),
             may_have_arrived,
         }),
@@ -73,7 +73,7 @@ proptest! {
         for _ in 0..2000 {
             under_way
                 .drain(..)
-                .for_each(|job| world.done(&job, SendResult::Delivered));
+                .for_each(|job| world.done(&job, SendOutcome::Delivered));
             world.pass(600_000);
             under_way = world.step().0;
         }

@@ -11,7 +11,7 @@ fn accepted_items(world: &mut SchedulerTester, refused: u64) -> Vec<String> {
         let outcome = if is_refused(job) {
             later()
         } else {
-            SendResult::Delivered
+            SendOutcome::Delivered
         };
         world.answered(job, outcome, if is_refused(job) { 500 } else { 200 });
     }
@@ -49,7 +49,7 @@ fn a_message_that_fails_alone_delays_no_other() {
         world.pass(5_000_000);
         let (jobs, _) = world.step();
         assert_eq!(SchedulerTester::item_labels(&jobs), ["1down"]);
-        world.done(&jobs[0], SendResult::Delivered);
+        world.done(&jobs[0], SendOutcome::Delivered);
         assert!(world.state.outbox.is_empty());
     }
 }
@@ -150,7 +150,7 @@ fn self_alerts_count_as_messages_and_respect_quiet_hours() {
             .admit_self_alert(&channel, &world.rules, world.now),
         "one at a time"
     );
-    world.done(&jobs[0], SendResult::Delivered);
+    world.done(&jobs[0], SendOutcome::Delivered);
     assert!(
         !world
             .plan
@@ -219,9 +219,9 @@ fn a_parked_message_shows_that_its_channel_is_dead() {
         assert_eq!(SchedulerTester::item_labels(&jobs), ["1down"]);
         let reports = world.plan.record_result(
             jobs[0].id,
-            MessageResult {
+            AttemptResult {
                 status,
-                ..MessageResult::retry("no answer", false)
+                ..AttemptResult::retry("no answer", false)
             },
             &world.rules,
             world.now,
@@ -231,7 +231,7 @@ fn a_parked_message_shows_that_its_channel_is_dead() {
         world.plan.settle(jobs[0].id);
         let [
             DeliveryReport {
-                result: SendResult::Retry { reason, .. },
+                result: SendOutcome::Retry { reason, .. },
                 ..
             },
         ] = reports.as_slice()

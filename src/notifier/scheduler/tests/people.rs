@@ -13,10 +13,10 @@ fn people_get_one_message_at_a_time_oldest_first() {
         (vec!["9down".to_owned()], None)
     );
     assert_eq!(SchedulerTester::item_labels(&world.step().0), [""; 0]);
-    world.done(&jobs[0], SendResult::Delivered);
+    world.done(&jobs[0], SendOutcome::Delivered);
     let (jobs, _) = world.step();
     assert_eq!(SchedulerTester::item_labels(&jobs), ["3down"]);
-    world.done(&jobs[0], SendResult::Skipped("".into()));
+    world.done(&jobs[0], SendOutcome::Skipped("".into()));
     assert_eq!(world.results, ["1 Delivered", "2 Skipped"]);
 }
 
@@ -49,7 +49,7 @@ fn people_get_only_the_current_status_of_a_check() {
             label == "1down" && events.len() > 1,
             "{events:?}"
         );
-        world.done(&jobs[0], SendResult::Delivered);
+        world.done(&jobs[0], SendOutcome::Delivered);
         assert!(
             world.state.outbox.is_empty() && world.results.len() == events.len(),
             "{:?}",
@@ -89,7 +89,7 @@ fn many_checks_form_one_digest_that_waits_for_more() {
     let (jobs, _) = world.step();
     assert_eq!(jobs[0].items.len(), 9, "a second after the first of them");
     world.queue(10, AlertEvent::Down);
-    world.done(&jobs[0], SendResult::Delivered);
+    world.done(&jobs[0], SendOutcome::Delivered);
     assert_eq!(world.step().1, Some(10_000));
     world.pass(10_000);
     assert_eq!(SchedulerTester::item_labels(&world.step().0), ["10down"]);
@@ -124,7 +124,7 @@ fn people_get_at_most_six_messages_an_hour_about_a_check() {
             },
         );
         let (jobs, _) = world.step();
-        world.done(&jobs[0], SendResult::Delivered);
+        world.done(&jobs[0], SendOutcome::Delivered);
         world.pass(60_000);
     }
     world.queue(1, AlertEvent::Down);
@@ -135,7 +135,7 @@ fn people_get_at_most_six_messages_an_hour_about_a_check() {
         ["2down"],
         "others are notified"
     );
-    world.done(&jobs[0], SendResult::Delivered);
+    world.done(&jobs[0], SendOutcome::Delivered);
     world.queue(1, AlertEvent::Up);
     assert_eq!(world.step(), (vec![], Some(3_600_000 - 6 * 60_000)));
     world.pass(3_600_000 - 6 * 60_000);

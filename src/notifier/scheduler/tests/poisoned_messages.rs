@@ -10,7 +10,7 @@ const MINUTE: u64 = 60_000;
 struct PoisonedMessages<'a> {
     checks: &'a [u64],
     /// Responses to these, the last one repeated.
-    answers: Vec<(SendResult, u16)>,
+    answers: Vec<(SendOutcome, u16)>,
     attempts: usize,
     /// Time at which each message was accepted, by check, in milliseconds since the beginning.
     accepted_at: BTreeMap<u64, u64>,
@@ -18,7 +18,7 @@ struct PoisonedMessages<'a> {
 }
 
 impl<'a> PoisonedMessages<'a> {
-    fn new(checks: &'a [u64], answers: Vec<(SendResult, u16)>) -> Self {
+    fn new(checks: &'a [u64], answers: Vec<(SendOutcome, u16)>) -> Self {
         Self {
             checks,
             answers,
@@ -74,7 +74,7 @@ impl<'a> PoisonedMessages<'a> {
         } else {
             self.accepted_at
                 .extend(job.items.iter().map(|item| (item.row.check.0, now)));
-            world.answered(job, SendResult::Delivered, 200);
+            world.answered(job, SendOutcome::Delivered, 200);
         }
     }
 }
@@ -209,7 +209,7 @@ fn a_message_that_fails_while_others_succeed_does_not_affect_the_channel() {
     (1..=2).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     let (jobs, _) = world.step();
     let reason = |world: &mut SchedulerTester, job: &Message| {
-        let done = MessageResult::new(SendResult::Failed("the answer was 400".into()), 400);
+        let done = AttemptResult::new(SendOutcome::Failed("the answer was 400".into()), 400);
         let reports =
             world
                 .plan
@@ -217,13 +217,13 @@ fn a_message_that_fails_while_others_succeed_does_not_affect_the_channel() {
         world.apply(&reports);
         world.plan.settle(job.id);
         match reports.into_iter().next_back().unwrap().result {
-            SendResult::Retry { reason, .. } => reason.into_string(),
+            SendOutcome::Retry { reason, .. } => reason.into_string(),
             sent => format!("{sent:?}"),
         }
     };
     // No message has been accepted yet, so the channel may be the cause.
     assert_eq!(reason(&mut world, &jobs[0]), "the answer was 400");
-    world.answered(&jobs[1], SendResult::Delivered, 200);
+    world.answered(&jobs[1], SendOutcome::Delivered, 200);
     world.pass(7_000);
     let (jobs, _) = world.step();
     assert_eq!(

@@ -78,7 +78,7 @@ fn a_project_uses_half_of_the_slots_and_projects_take_turns() {
     for job in &jobs {
         let reports = world.plan.record_result(
             job.id,
-            MessageResult::retry("no", true),
+            AttemptResult::retry("no", true),
             &world.rules,
             world.now,
             &world.random,
@@ -155,7 +155,7 @@ fn rows_that_were_begun_but_not_sent_are_no_duplicates() {
         .iter()
         .map(|report| (report.rows.len(), report.result.clone()))
         .collect();
-    let later = |doubtful| SendResult::Retry {
+    let later = |doubtful| SendOutcome::Retry {
         reason: "".into(),
         may_have_arrived: doubtful,
     };

@@ -3,7 +3,7 @@
 
 use overdue::domain::alert::{AlertEvent, DeliveryResult};
 use overdue::domain::alert::{DeliveryRecord, OutboxRow};
-use overdue::engine::command::SendResult;
+use overdue::engine::command::SendOutcome;
 
 /// Rows of a channel about a check that may wait.
 const MAX_WAITING: usize = 8;
@@ -359,25 +359,25 @@ impl MessageLog {
     pub(crate) fn report(
         &mut self,
         number: u64,
-        sent: &SendResult,
+        sent: &SendOutcome,
         is_there: impl Fn(u64) -> bool,
     ) -> FailedDownMessages {
         let Some(row) = self.find(number) else {
             return Vec::new();
         };
         let fate = match sent {
-            SendResult::Delivered | SendResult::PartlyDelivered(_) => {
+            SendOutcome::Delivered | SendOutcome::PartlyDelivered(_) => {
                 ExpectedOutcome::Finished(DeliveryResult::Delivered, "")
             }
-            SendResult::Superseded(_) => ExpectedOutcome::Finished(DeliveryResult::Superseded, ""),
-            SendResult::Skipped(_) => ExpectedOutcome::Finished(DeliveryResult::Skipped, ""),
-            SendResult::Failed(_) | SendResult::ChannelRejected(_) => {
+            SendOutcome::Superseded(_) => ExpectedOutcome::Finished(DeliveryResult::Superseded, ""),
+            SendOutcome::Skipped(_) => ExpectedOutcome::Finished(DeliveryResult::Skipped, ""),
+            SendOutcome::Failed(_) | SendOutcome::ChannelRejected(_) => {
                 ExpectedOutcome::Finished(DeliveryResult::Failed, "")
             }
-            SendResult::Retry { .. } if row.check != 0 && !row.of_gone && !is_there(row.check) => {
+            SendOutcome::Retry { .. } if row.check != 0 && !row.of_gone && !is_there(row.check) => {
                 CHECK_GONE
             }
-            SendResult::Retry {
+            SendOutcome::Retry {
                 may_have_arrived: doubtful,
                 ..
             } => {

@@ -16,7 +16,7 @@ use overdue::domain::text::{FailureThreshold, Name, Seconds, Tags};
 use overdue::domain::timestamp::Timestamp;
 use overdue::domain::timezone::Timezone;
 use overdue::engine::command::{
-    CheckUuids, Command, CreateCheckRequest, DeliveryReport, NewChannel, NewWindow, SendResult,
+    CheckUuids, Command, CreateCheckRequest, DeliveryReport, NewChannel, NewWindow, SendOutcome,
 };
 
 use super::super::model::Model;
@@ -125,14 +125,14 @@ pub(crate) fn random_sending(dice: &SeededRng, alerts: &AlertModel) -> Vec<Comma
     };
     let reports = some(sending).into_iter().map(|row| {
         let sent = match dice.below(24) {
-            0..12 => SendResult::Delivered,
-            12..18 => SendResult::Retry {
+            0..12 => SendOutcome::Delivered,
+            12..18 => SendOutcome::Retry {
                 reason: "busy".into(),
                 may_have_arrived: dice.chance(30),
             },
-            18..20 => SendResult::Superseded("a later one".into()),
-            20..23 => SendResult::Failed("no".into()),
-            _ => SendResult::ChannelRejected("gone".into()),
+            18..20 => SendOutcome::Superseded("a later one".into()),
+            20..23 => SendOutcome::Failed("no".into()),
+            _ => SendOutcome::ChannelRejected("gone".into()),
         };
         let channel = ChannelId(row.channel);
         let number = DeliveryNumber(MessageLog::number(&row));

@@ -11,7 +11,7 @@ use overdue::domain::channel::ChannelSettings;
 use overdue::domain::flip::FlipCause;
 use overdue::domain::recent_outcomes::RunOutcome;
 use overdue::domain::status::Status;
-use overdue::engine::command::{Command, CommandError, PingTarget, SendResult};
+use overdue::engine::command::{Command, CommandError, PingTarget, SendOutcome};
 
 use super::super::model::{ExpectedAnswer, Model, ModelCheck};
 use super::super::replay::{ModelPeriod, ReplayedCheck};
@@ -422,7 +422,7 @@ impl AlertModel {
     fn begin_downtime(&mut self, check: u64, at: i64, cause: FlipCause, now: i64) {
         let is_silent = matches!(
             cause,
-            FlipCause::Late | FlipCause::Overrun | FlipCause::SettingsChanged
+            FlipCause::MissedPing | FlipCause::Overrun | FlipCause::SettingsChanged
         );
         let chance = is_silent
             .then(|| self.outage(check, at, now))

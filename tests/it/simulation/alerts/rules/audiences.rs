@@ -271,14 +271,14 @@ impl AlertModel {
     }
 
     /// A reminder names all checks that are down, so its channel knows of them.
-    fn note_reminder(&mut self, number: u64, sent: &SendResult) {
+    fn note_reminder(&mut self, number: u64, sent: &SendOutcome) {
         let reminded = self
             .log
             .rows
             .iter()
             .find(|row| row.check == 0 && row.is_sent_as(number))
             .map(|row| row.channel);
-        if let Some(channel) = reminded.filter(|_| *sent == SendResult::Delivered) {
+        if let Some(channel) = reminded.filter(|_| *sent == SendOutcome::Delivered) {
             let named = self
                 .audiences()
                 .into_iter()
@@ -288,15 +288,15 @@ impl AlertModel {
         }
     }
 
-    fn note_health(&mut self, channel: u64, sent: &SendResult) {
+    fn note_health(&mut self, channel: u64, sent: &SendOutcome) {
         if !self.model.channels.contains_key(&channel) {
             return;
         }
         let health = self.health.entry(channel).or_default();
         match sent {
-            SendResult::Delivered => health.failing = false,
-            SendResult::Retry { .. } => health.failing = true,
-            SendResult::ChannelRejected(_) => health.disabled = true,
+            SendOutcome::Delivered => health.failing = false,
+            SendOutcome::Retry { .. } => health.failing = true,
+            SendOutcome::ChannelRejected(_) => health.disabled = true,
             _ => {}
         }
     }

@@ -15,7 +15,7 @@ use crate::operations::user::create_link;
 
 /// Files that declare the configuration.
 #[derive(Clone, Debug)]
-pub struct DeclaredFiles {
+pub struct ConfigFiles {
     /// Files and directories.
     pub files: Vec<PathBuf>,
     /// Maximum number of objects to delete that their source no longer names; `None` keeps them.
@@ -23,7 +23,7 @@ pub struct DeclaredFiles {
 }
 
 /// Applies the files, if they are valid. `pages`: base of links to pages; `None` if there are none.
-pub(super) async fn apply_declared(handle: &Handle, declared: &DeclaredFiles, pages: Option<&str>) {
+pub(super) async fn apply_declared(handle: &Handle, declared: &ConfigFiles, pages: Option<&str>) {
     let result = read_and_apply(handle, declared, pages).await;
     handle.metrics().record_apply(result.is_ok());
     match result {
@@ -52,7 +52,7 @@ pub(super) async fn apply_declared(handle: &Handle, declared: &DeclaredFiles, pa
 /// Returns the number of changes, or the reason why nothing was changed.
 async fn read_and_apply(
     handle: &Handle,
-    declared: &DeclaredFiles,
+    declared: &ConfigFiles,
     pages: Option<&str>,
 ) -> Result<usize, String> {
     let files = declared.files.clone();

@@ -18,15 +18,15 @@ pub const TEST_TIMEOUT: Duration = Duration::from_secs(75);
 const GROUP_TEST_TIMEOUT: Duration = Duration::from_secs(70);
 
 /// Result of a test.
-pub enum Tested {
+pub enum ChannelTestResults {
     /// Result for a channel.
     Channel(ChannelTestResult),
     /// Results for a group, one for each of its channels.
-    Group(Vec<MemberTest>),
+    Group(Vec<MemberTestResult>),
 }
 
 /// Result of the test of a channel in a group.
-pub struct MemberTest {
+pub struct MemberTestResult {
     /// The channel that was tested.
     pub channel: Arc<Channel>,
     /// Result, or the reason why there is none.
@@ -41,9 +41,15 @@ pub struct MemberTest {
 /// # Errors
 /// If it is a group without channels, too many tests wait, the channel is gone, or the server
 /// stops.
-pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tested, OperationError> {
+pub async fn test(
+    handle: &Handle,
+    channel: &Channel,
+    up: bool,
+) -> Result<ChannelTestResults, OperationError> {
     if channel.settings.kind().class != ChannelClass::Group {
-        return test_one(handle, channel, up).await.map(Tested::Channel);
+        return test_one(handle, channel, up)
+            .await
+            .map(ChannelTestResults::Channel);
     }
     let members: Vec<_> =
         handle.with_state(|state| state.members_of(channel).map(Arc::clone).collect());
@@ -67,9 +73,9 @@ pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tested
                 .await
                 .unwrap_or(Err(OperationError::NoTestResult)),
         };
-        tests.push(MemberTest { channel, tried });
+        tests.push(MemberTestResult { channel, tried });
     }
-    Ok(Tested::Group(tests))
+    Ok(ChannelTestResults::Group(tests))
 }
 
 /// True if the operator disabled a channel, so that nothing but the operator is to enable it.

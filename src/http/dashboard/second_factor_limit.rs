@@ -42,9 +42,9 @@ struct WrongCodeCounter {
 /// browsers of the user are counted separately, so that another client does not lock them out. In
 /// memory: a restart resets the counters.
 #[derive(Default)]
-pub(super) struct SecondFactorThrottle(Mutex<HashMap<(UserId, bool), WrongCodeCounter>>);
+pub(super) struct SecondFactorLimit(Mutex<HashMap<(UserId, bool), WrongCodeCounter>>);
 
-impl SecondFactorThrottle {
+impl SecondFactorLimit {
     /// Counts a code as wrong until [`record_success`](Self::record_success) is called, or returns
     /// the time to wait. `uptime` is that of `now`.
     pub(super) fn begin_attempt(
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn ten_wrong_codes_in_a_row_wait_an_hour_and_then_twice_as_long() {
-        let codes = SecondFactorThrottle::default();
+        let codes = SecondFactorLimit::default();
         let user = UserId(1);
         let mut uptime = 100;
         let begin = |uptime: u64, is_known| {

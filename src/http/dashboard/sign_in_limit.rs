@@ -101,9 +101,9 @@ struct AttemptCounter {
 
 /// Attempts that failed or are in progress. In memory: a restart resets the counters.
 #[derive(Default)]
-pub(super) struct SignInThrottle(Mutex<HashMap<AttemptKey, AttemptCounter>>);
+pub(super) struct SignInLimit(Mutex<HashMap<AttemptKey, AttemptCounter>>);
 
-/// Attempt in progress. It counts as failed, unless it [succeeds](SignInThrottle::record_success).
+/// Attempt in progress. It counts as failed, unless it [succeeds](SignInLimit::record_success).
 pub(super) struct SignInAttempt(CountedKeys);
 
 enum CountedKeys {
@@ -111,7 +111,7 @@ enum CountedKeys {
     Shared([AttemptKey; 3]),
 }
 
-impl SignInThrottle {
+impl SignInLimit {
     /// Counts an attempt, or returns the time to wait. Times are uptimes.
     pub(super) fn begin_attempt(
         &self,

@@ -17,14 +17,14 @@ const TIMER_INTERVAL: Duration = Duration::from_secs(1);
 /// Threads with a single-threaded runtime each, which run until this is dropped. Without threads,
 /// connections run on the runtime that accepts them.
 #[derive(Default)]
-pub struct ConnectionThreads {
+pub struct RuntimeThreads {
     threads: Vec<ConnectionThread>,
     next: AtomicUsize,
 }
 
 /// A connection that moves from one thread to another. A socket belongs to the runtime that created
 /// it.
-pub(crate) trait HandOff: Send + Sized + 'static {
+pub(crate) trait MovableConnection: Send + Sized + 'static {
     /// Form of the connection between two runtimes.
     type Detached: Send + 'static;
 
@@ -41,7 +41,7 @@ pub(crate) trait HandOff: Send + Sized + 'static {
     fn attach(moving: Self::Detached) -> io::Result<Self>;
 }
 
-impl HandOff for TcpStream {
+impl MovableConnection for TcpStream {
     type Detached = std::net::TcpStream;
 
     fn detach(self) -> io::Result<Self::Detached> {
@@ -59,7 +59,7 @@ struct ConnectionThread {
     _open: oneshot::Sender<()>,
 }
 
-impl ConnectionThreads {
+impl RuntimeThreads {
     /// Starts `count` threads named `NAME-0` and so on. The engine delivers its replies to them.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl ConnectionThreads {
         connection: impl FnOnce(S) -> F + Send + 'static,
     ) -> io::Result<F::Output>
     where
-        S: HandOff,
+        S: MovableConnection,
         F: Future<Output: Send> + Send + 'static,
     {
         // Wraps around only after more connections than there will ever be.

@@ -25,7 +25,7 @@ fn address(last: u8) -> IpAddr {
 
 #[test]
 fn the_eleventh_wrong_password_of_a_name_from_an_address_has_to_wait() {
-    let throttle = SignInThrottle::default();
+    let throttle = SignInLimit::default();
     for second in 0..10 {
         assert!(
             throttle
@@ -65,7 +65,7 @@ fn the_eleventh_wrong_password_of_a_name_from_an_address_has_to_wait() {
 
 #[test]
 fn names_and_addresses_have_separate_limits() {
-    let throttle = SignInThrottle::default();
+    let throttle = SignInLimit::default();
     for from in 0..100 {
         assert!(
             throttle
@@ -80,7 +80,7 @@ fn names_and_addresses_have_separate_limits() {
             .err(),
         Some(secs(3000))
     );
-    let throttle = SignInThrottle::default();
+    let throttle = SignInLimit::default();
     let of_network = |host: u16| IpAddr::from([0x2001, 0xdb8, 0, 7, 0, 0, 0, host]);
     for number in 0..60 {
         assert!(
@@ -105,7 +105,7 @@ fn names_and_addresses_have_separate_limits() {
 
 #[test]
 fn users_who_are_not_attacked_can_sign_in_from_the_same_address_up_to_a_limit() {
-    let throttle = SignInThrottle::default();
+    let throttle = SignInLimit::default();
     for number in 0..60 {
         assert!(
             throttle
@@ -158,7 +158,7 @@ fn users_who_are_not_attacked_can_sign_in_from_the_same_address_up_to_a_limit() 
 
 #[test]
 fn sessions_and_known_browsers_have_separate_counters() {
-    let throttle = SignInThrottle::default();
+    let throttle = SignInLimit::default();
     for number in 0..600 {
         let _ = throttle.begin_attempt(
             &format!("user {}", number % 7),
@@ -227,7 +227,7 @@ fn sessions_and_known_browsers_have_separate_counters() {
 
 #[test]
 fn the_counters_of_known_browsers_of_a_user_are_bounded() {
-    let throttle = SignInThrottle::default();
+    let throttle = SignInLimit::default();
     for from in 0..100 {
         assert!(
             throttle
@@ -257,7 +257,7 @@ fn the_counters_of_known_browsers_of_a_user_are_bounded() {
 
 #[test]
 fn a_user_signed_in_at_an_address_does_not_wait_for_other_users() {
-    let throttle = SignInThrottle::default();
+    let throttle = SignInLimit::default();
     for from in 0..100 {
         assert!(
             throttle
@@ -290,7 +290,7 @@ fn a_user_signed_in_at_an_address_does_not_wait_for_other_users() {
 
 #[test]
 fn the_right_password_is_not_counted_and_removes_earlier_errors() {
-    let throttle = SignInThrottle::default();
+    let throttle = SignInLimit::default();
     for round in 0..50 {
         for _ in 0..8 {
             throttle
@@ -308,7 +308,7 @@ fn the_right_password_is_not_counted_and_removes_earlier_errors() {
 
 #[test]
 fn credit_is_given_once() {
-    let throttle = SignInThrottle::default();
+    let throttle = SignInLimit::default();
     for number in 0..50 {
         throttle
             .begin_attempt(
@@ -344,7 +344,7 @@ fn credit_is_given_once() {
     });
     assert_eq!(more.count(), 10);
     // Credit from one window is not subtracted from the next.
-    let throttle = SignInThrottle::default();
+    let throttle = SignInLimit::default();
     throttle
         .begin_attempt("other", address(1), STRANGER, secs(0))
         .ok()
@@ -383,7 +383,7 @@ fn credit_is_given_once() {
 
 #[test]
 fn counters_are_bounded_and_those_of_users_are_kept() {
-    let throttle = SignInThrottle::default();
+    let throttle = SignInLimit::default();
     for from in 0..100 {
         throttle
             .begin_attempt("ann", address(from), STRANGER, secs(0))
