@@ -28,7 +28,7 @@ if readelf -d "$binary" | grep -q NEEDED; then
 fi
 # Called in a static binary, it loads modules of the system's own C library (nsswitch.conf) and crashes. Nothing may look names up by it.
 if grep -q getaddrinfo "$binary"; then
-    echo "$binary holds getaddrinfo: something looks up names without asking outbound::names" >&2
+    echo "$binary holds getaddrinfo: something looks up names without `outbound::resolver`" >&2
     exit 1
 fi
 ls -l "$binary"

@@ -27,7 +27,7 @@ mod ping_sender;
 mod signal_forwarding;
 mod spool;
 
-/// Time for which a ping in flight is waited for when the job ends.
+/// Maximum wait for a ping in flight after the job has ended.
 const LAST_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time after the end of a job in which a signal is attributed to it: `^C` and a service manager
 /// reach this process too, maybe later.

@@ -37,7 +37,7 @@ use crate::http::common::reply::{self, HttpError};
 pub use crate::http::common::request::{BaseUrl, BaseUrlError};
 use crate::http::common::request_body::{BODY_BUDGET_BYTES, IncomingBody};
 use crate::http::common::response_body::ResponseWriter;
-use crate::metrics::ConnectionProtocol as Counted;
+use crate::metrics::ConnectionProtocol;
 use crate::runtime::accept::{accept_connections, wait_for_stop};
 use crate::runtime::blocking_threads::BlockingThreads;
 use crate::runtime::runtime_threads::{MovableConnection as _, RuntimeThreads};
@@ -215,11 +215,11 @@ impl HttpServer {
                     self.0
                         .handle
                         .metrics()
-                        .record_rejected_connection(Counted::Http);
+                        .record_rejected_connection(ConnectionProtocol::Http);
                     send_overloaded(&stream);
                     return None;
                 };
-                let open_guard = self.0.handle.metrics().record_connection(Counted::Http);
+                let open_guard = self.0.handle.metrics().record_connection(ConnectionProtocol::Http);
                 let server = self.clone();
                 let tls = tls.clone();
                 let threads = Arc::clone(&threads);

@@ -16,7 +16,7 @@
 //! | 8 | [`smtp`], [`admin`] | pings by mail; requests of the command line over a Unix socket |
 //! | 7 | [`http::dashboard`] | pages of the dashboard |
 //! | 6 | `http::common` | requests and replies: bodies, errors, URLs, addresses of clients |
-//! | 5 | [`operations`] | manages projects, keys, channels, checks, users; generates secrets |
+//! | 5 | [`operations`] | operations on projects, keys, channels, checks, users, deliveries; generates secrets |
 //! | 5 | [`notifier`] | sends the rows of the outbox and reports the results |
 //! | 5 | [`agent`] | runs a job and reports it to a server; finds jobs in crontabs and timers |
 //! | 5 | [`config`] | reads, compares, applies and writes configuration files |
@@ -38,8 +38,8 @@
 //!
 //! - Rule that the success of another run leaves a run unchanged: `record_ping` in
 //!   [`domain::check`].
-//! - Time at which a check goes down: `deadline` and `apply_deadline` in [`domain::check`]; noticed
-//!   by `engine::deadline_wheel`.
+//! - Status of a check at a time (late, down): `visible_status` in [`domain::check`]; time at which
+//!   it goes down: `deadline` and `apply_deadline` there; noticed by `engine::deadline_wheel`.
 //! - Meaning of a ping for its check (keywords, methods, paused): `engine::apply::ping`.
 //! - Status codes and error texts, such as for a 409: `HttpError` in `http::common::reply`.
 //! - URLs: `http::routes`; endpoints of the API with their methods, permissions and handlers:
@@ -50,9 +50,10 @@
 //! - Maximum length of a body: `http::common::request_body`; every limit is in [`docs::limits`].
 //! - Limits of memory, of concurrent work and of rates: built on `util::byte_budget`,
 //!   `util::keyed_semaphore` and `util::token_bucket`.
+//! - Limits of connections: `http::connection_limit`; of SMTP: [`smtp`].
 //! - Disk failures: `recover` in `engine::writer::recovery`; described in [`docs::design`]; tested
 //!   by `tests/it/damaged_database.rs`.
-//! - Clock changes: `engine::clock_jump`, `engine::writer::time`; described in [`docs::promises`].
+//! - Clock jumps: `engine::clock_jump`, `engine::writer::time`; described in [`docs::promises`].
 //! - Data read at startup, and its order: `engine::load`.
 //! - Contents of the database file: [`store`], one file for each kind of row.
 //! - Permissions of keys: `http::api::auth`.
@@ -64,13 +65,15 @@
 //!   for holding it back: `HoldReason` in [`domain::alert`].
 //! - Testing and assigning channels, listing and retrying deliveries: [`operations::channel`],
 //!   [`operations::delivery`].
-//! - Order and retries of deliveries: `notifier::scheduler`.
+//! - Order and retries of deliveries: `notifier::scheduler`; reminders: `notifier::reminders`.
+//! - Result of a delivery: `engine::apply::delivery`; log of deliveries: `store::outbox`.
+//! - Placeholders of webhooks: `channels::template`.
 //! - TLS: `http::tls`; reloading of certificates: [`runtime::certificate`], `server::reload`.
 //! - Sentences of alerts: [`channels::alert_text`].
 //! - Opening a file of an earlier release: `store::migrations`.
 //! - Sign-in and sessions: [`domain::user`], `engine::apply::user`; pages:
 //!   `http::dashboard::sign_in`, `http::dashboard::viewer`.
-//! - Backup and restore: [`backup`]; in the file: `store::tables`, `store::restore`.
+//! - Backup and restore: [`backup`]; pauses while it runs: `engine::throttle`; in the file: `store::tables`, `store::restore`.
 //! - Fields of files for `apply` and their errors: `config::fields`, `config::reader`; planned
 //!   changes: `engine::config_plan`.
 //! - Import from Healthchecks, table by table: `import::healthchecks`; its sources:
@@ -78,13 +81,13 @@
 //! - Export as lines, and reading it: `import::export_format`; its rows, which the admin socket
 //!   uses too: `import::item_rows`.
 //! - State of an import before its commit, and objects that it replaces: `engine::apply::import`;
-//!   pending items: `engine::state`; transfer: `cli::import`.
+//!   staged objects: `engine::state::imports`; transfer: `cli::import`.
 //! - Alerts that a trial holds back: `HoldReason::Trial` in [`domain::alert`] and
 //!   `engine::apply::alert_hold`.
 //! - Parsing of schedules: [`domain::schedule`].
 //! - Allowed outgoing addresses: `outbound::address_guard`.
-//! - Pages and their permissions: `http::dashboard::page_routes`; adding a page:
-//!   [`http::dashboard`].
+//! - Pages and their permissions: `http::dashboard::page_routes`; request to a page:
+//!   `PageRequest` in `http::dashboard::page_request`; adding a page: [`http::dashboard`].
 //! - Forms that a page accepts, and their allowed origins: `http::dashboard::browser_security`.
 //! - Live updates of pages: `engine::change_feed`, `http::dashboard::live_updates`.
 //! - `overdue run` while the server is unreachable: `agent::ping_sender`, `agent::spool`.
@@ -99,15 +102,16 @@
 //! a typed request. The engine's [`Handle`](engine::Handle) queues it. The writer stamps it,
 //! applies it together with all queued commands, commits, publishes and answers. `engine::apply`
 //! decides everything that depends on the state (slug, `create=1`, methods, filters, paused),
-//! including changes made earlier in the same batch. A mail differs only in its listener.
+//! including changes made earlier in the same batch. A ping by mail takes the same path from the
+//! handle on.
 //!
 //! # Invariants
 //!
-//! - A 200 means that the data is on disk. No value that is read, in memory or from the file, is
-//!   ahead of the file.
+//! - A 200 means that the data is on disk. Readers never see a value that is not
+//!   on disk.
 //! - `apply` depends only on the state, the time and the command. A refused command changes
 //!   nothing.
-//! - Startup loads the checkpoint and the logs since then as they are. It repeats no decision.
+//! - Startup loads the checkpoint and the later log entries. It does not apply commands again.
 //! - Pings are an arrival log: a ping that changes no status appends two rows to two tables and
 //!   writes nothing else. Pruning deletes at the other end.
 //! - Entries of the wheel are hints. Code that takes one examines the check again, and flips it at

@@ -1,7 +1,7 @@
 //! Service layer: the operations on projects, keys, channels, checks and users, shared by API,
 //! dashboard and command line.
 //!
-//! Names and secrets are generated here. When a function returns, its change is on disk.
+//! UUIDs and secrets are generated here. When a function returns, its change is on disk.
 
 pub mod channel;
 pub mod check;

@@ -35,7 +35,7 @@ pub struct PingSender {
     pub within: Duration,
     /// Clock of timestamps.
     pub clock: Clock,
-    /// Source of run ids, names and jitter.
+    /// Source of run IDs, file names and jitter.
     pub random: Random,
 }
 

@@ -98,7 +98,7 @@ pub async fn apply_config(
             Ok(Err(CommandError::ConfigConflicts(conflicts))) => {
                 return Err(ConfigApplyError::Conflicts(conflicts));
             }
-            // More objects must be created than names were generated for.
+            // More objects must be created than UUIDs were generated for.
             Ok(_) => {}
             Err(unavailable) => return Err(ConfigApplyError::Unavailable(unavailable)),
         }

@@ -1,4 +1,4 @@
-//! Metrics that the system has about this process, under the names that all programs use. They are
+//! Metrics of the process, with the standard names of Prometheus. They are
 //! read from `/proc`. On systems without it only the start time is available.
 
 use std::fs;

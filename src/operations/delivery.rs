@@ -98,7 +98,7 @@ impl DeliveryFilter {
     }
 }
 
-/// Returns the newest deliveries that match a filter, newest first, at most `most`.
+/// Returns the newest deliveries that match a filter, newest first, at most `limit`.
 ///
 /// # Errors
 /// If the file cannot be read.

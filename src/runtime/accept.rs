@@ -38,7 +38,7 @@ impl Listener for TcpListener {
 
 /// Runs the future that `hold` returns for each connection as a task, until `stop` is true. If
 /// `hold` returns `None`, the connection is rejected. After that, open connections may end within
-/// five seconds. A connection that panics ends alone.
+/// five seconds. A panic ends only its own connection.
 ///
 /// At most `most` connections are open at the same time. Others wait in the queue of the system.
 pub(crate) async fn accept_connections<L: Listener, F: Future<Output = ()> + Send + 'static>(

@@ -1,5 +1,5 @@
 //! Applies declared files before the listeners open, and again at SIGHUP. An invalid file does not
-//! stop the server: a monitor must not go off for a comma. The server continues with the state of
+//! stop the server: a syntax error must not stop the monitoring. The server continues with the state of
 //! the database, and reports the error in the log, to the supervisor, and in a metric.
 
 use std::path::PathBuf;

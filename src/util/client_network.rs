@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Address that a limit of each address applies to. For IPv6 it is the network of 64 bits, since a
+/// Network of a client: the key of limits per client. For IPv6 it is the network of 64 bits, since a
 /// single client has as many addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ClientNetwork(IpAddr);

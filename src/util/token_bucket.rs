@@ -19,7 +19,7 @@ pub(crate) struct TokenRate {
 /// Bucket of tokens, full at first.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct TokenBucket {
-    /// Time until it was full again, as of `at`.
+    /// Time from `at` until the bucket is full.
     debt: Duration,
     at: Duration,
 }
