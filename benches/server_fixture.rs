@@ -59,6 +59,7 @@ impl ServerFixture {
             connections_per_address: usize::MAX,
             access_log: false,
             metrics_token: None,
+            other_endpoints: None,
         };
         let (stop, stopped) = watch::channel(false);
         let threads = Arc::new(RuntimeThreads::start(

@@ -1,7 +1,7 @@
 //! Command line: every subcommand and flag, defined once with its help, its environment variable
 //! and its default.
 //!
-//! Arguments (clap's structures) are converted to domain values (an admin request, the
+//! Arguments (clap's structures) are converted to domain values (a request of the admin API, the
 //! configuration of the server). Later code does not validate them again.
 
 mod backup;
@@ -39,10 +39,12 @@ use std::sync::LazyLock;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use serde::de::DeserializeOwned;
+use tokio::runtime::Runtime;
 
-use crate::admin::{self, AdminReply, AdminRequest};
+use crate::admin::{self, AdminClientError, AdminRequest};
 use crate::metrics::COMMIT;
-use crate::notifier;
+use crate::notifier::NotifierConfig;
 use crate::outbound::SESSION_LAUNCHER;
 use crate::util::clock::Clock;
 use channel::ChannelCommand;
@@ -184,34 +186,12 @@ impl CliError {
     }
 }
 
-/// Request of a subcommand, with the options for its reply.
-struct AdminCall {
-    request: AdminRequest,
-    json: bool,
-    /// True to show the one row of the reply with all its fields.
-    shows_all_fields: bool,
-    /// Configuration of a test that is sent without a running server.
-    notifier_config: Option<notifier::NotifierConfig>,
-    /// Description of the object that is deleted, if the terminal asks for confirmation.
-    deletion_target: Option<String>,
-}
-
-impl AdminCall {
-    /// Creates a call whose reply is shown as JSON or as a table.
-    fn new(request: AdminRequest, json: bool) -> Self {
-        Self {
-            request,
-            json,
-            shows_all_fields: false,
-            notifier_config: None,
-            deletion_target: None,
+impl From<AdminClientError> for CliError {
+    fn from(error: AdminClientError) -> Self {
+        match error {
+            AdminClientError::Refused(error) if error.is_invalid() => Self::usage(error),
+            error => Self::other(error),
         }
-    }
-}
-
-impl From<AdminRequest> for AdminCall {
-    fn from(request: AdminRequest) -> Self {
-        Self::new(request, false)
     }
 }
 
@@ -338,8 +318,7 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
         CliCommand::Project(command) => {
             let data = data()?;
             let creates_database = !is_definite && command.creates_database(&data);
-            command.confirm_deletion(|request| send_request(&data, request, None))?;
-            run_call(&data, command.into())?;
+            command.run(&data)?;
             if creates_database {
                 let _ = writeln!(
                     io::stderr(),
@@ -349,17 +328,15 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
             }
             Ok(())
         }
-        CliCommand::Key(command) => run_call(&data()?, command.into()),
+        CliCommand::Key(command) => command.run(&data()?),
         CliCommand::Channel(ChannelCommand::Kinds(args)) => args.show(),
         CliCommand::Channel(ChannelCommand::Create(args)) => args.run(&data()?),
-        CliCommand::Channel(ChannelCommand::Manage(command)) => {
-            run_call(&data()?, command.into_call()?)
-        }
-        CliCommand::User(command) => run_call(&data()?, command.into_call()?),
-        CliCommand::Deliveries(args) => run_call(&data()?, args.into()),
-        CliCommand::Check(command) => run_call(&data()?, command.into()),
-        CliCommand::Window(command) => window::ask(&data()?, command.into()),
-        CliCommand::Mute(args) => window::ask(&data()?, args.into()),
+        CliCommand::Channel(ChannelCommand::Manage(command)) => command.run(&data()?),
+        CliCommand::User(command) => command.run(&data()?),
+        CliCommand::Deliveries(args) => args.run(&data()?),
+        CliCommand::Check(command) => command.run(&data()?),
+        CliCommand::Window(command) => command.run(&data()?),
+        CliCommand::Mute(args) => args.run(&data()?),
         CliCommand::Export(args) => args.run(&data()?),
         CliCommand::Diff(args) => return args.diff(&data()?),
         CliCommand::Apply(args) if args.needs_data() => args.run(&data()?),
@@ -389,108 +366,45 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
     result.map(|()| ExitCode::SUCCESS)
 }
 
-/// Sends a request to the server, or to the database. A refusal is an error. After a request that
-/// may send messages, the rights of root are dropped.
-fn send_request(
-    data: &Path,
-    request: AdminRequest,
-    notifier_config: Option<notifier::NotifierConfig>,
-) -> Result<AdminReply, CliError> {
-    if notifier_config.is_some() {
-        data_directory::switch_to_owner(data)?;
-    }
-    let _owner = data_directory::assume_owner(data)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(CliError::other)?;
-    match runtime
-        .block_on(admin::send_request(data, request, notifier_config))
-        .map_err(CliError::other)?
-    {
-        AdminReply::Invalid(reason) => Err(CliError::usage(reason)),
-        AdminReply::Refused(reason) => Err(CliError::other(reason)),
-        reply => Ok(reply),
-    }
+/// Sends a request to the server, or to the database.
+fn send<R>(data: &Path, request: R) -> Result<R::Output, CliError>
+where
+    R: AdminRequest<Output: DeserializeOwned>,
+{
+    send_as_owner(data, request, None)
 }
 
-/// Sends the request and prints the reply.
-fn run_call(data: &Path, call: AdminCall) -> Result<(), CliError> {
-    let AdminCall {
-        request,
-        json,
-        shows_all_fields,
-        notifier_config,
-        deletion_target,
-    } = call;
-    deletion_target.map_or(Ok(()), |what| {
-        common_args::confirm_deletion_on_terminal(&what)
-    })?;
-    let printed = match send_request(data, request, notifier_config)? {
-        AdminReply::Done
-        | AdminReply::Piece(_)
-        | AdminReply::Invalid(_)
-        | AdminReply::Refused(_) => Ok(()),
-        // The callers of these requests print the replies.
-        AdminReply::Changes(_) | AdminReply::Conflicts(_) | AdminReply::Objects(_) => Ok(()),
-        AdminReply::ImportBegun(_) | AdminReply::Imported(..) | AdminReply::Touched(_) => Ok(()),
-        AdminReply::Imports(rows) => {
-            table::print_list(&rows, json, &import::HEADINGS, import::cells)
-        }
-        AdminReply::Made(uuid) => table::print_created(
-            &uuid.to_string(),
-            &serde_json::json!({ "uuid": uuid }),
-            json,
-        ),
-        AdminReply::MadeKey(made) => table::print_created(&made.key, &made, json),
-        AdminReply::Projects(rows) => {
-            table::print_list(&rows, json, &project::HEADINGS, project::cells)
-        }
-        AdminReply::Keys(rows) => table::print_list(&rows, json, &key::HEADINGS, key::cells),
-        AdminReply::Users(rows) => table::print_list(&rows, json, &user::HEADINGS, user::cells),
-        AdminReply::MadeLink(row) => user::print_link(&row, json),
-        AdminReply::Checks(rows) if shows_all_fields => table::print_record(&rows, json),
-        AdminReply::Checks(rows) => table::print_list(
-            &check::sort_by_urgency(rows, json),
-            json,
-            &check::HEADINGS,
-            check::cells,
-        ),
-        AdminReply::Pings(rows) => {
-            table::print_list(&rows, json, &check::PING_HEADINGS, check::ping_cells)
-        }
-        AdminReply::Flips(rows) => {
-            table::print_list(&rows, json, &["TIMESTAMP", "FROM", "TO"], check::flip_cells)
-        }
-        AdminReply::Channels(rows) => {
-            table::print_list(&rows, json, &channel::HEADINGS, channel::cells)
-        }
-        AdminReply::Windows(rows) => {
-            table::print_list(&rows, json, &window::HEADINGS, window::cells)
-        }
-        AdminReply::Alerting(row) if json => table::print_record(&[row], json),
-        AdminReply::Alerting(row) => table::print_record(&[row.with_labels()], json),
-        AdminReply::Deliveries(rows) => {
-            table::print_list(&rows, json, &deliveries::HEADINGS, deliveries::cells)
-        }
-        AdminReply::Queued(number) => table::print_created(
-            &format!("queued as delivery {number}"),
-            &serde_json::json!({ "number": number }),
-            json,
-        ),
-        AdminReply::Assigned(count) => table::print_created(
-            &channel::assignment_message(count),
-            &serde_json::json!({ "checks": count }),
-            json,
-        ),
-        AdminReply::ChannelTestResults(row) => return channel::print_test_result(&row, json),
-        AdminReply::TestedGroup(rows) => return channel::print_group_test_results(&rows, json),
-        AdminReply::Warnings(warnings) => {
-            channel::print_warnings(&warnings);
-            Ok(())
-        }
-    };
-    printed.map_err(CliError::output_failed)
+/// Sends a request that may send tests of channels. Without a server they are sent with this
+/// configuration, after the rights of root are dropped.
+fn send_with_tests<R>(
+    data: &Path,
+    request: R,
+    config: NotifierConfig,
+) -> Result<R::Output, CliError>
+where
+    R: AdminRequest<Output: DeserializeOwned>,
+{
+    data_directory::switch_to_owner(data)?;
+    send_as_owner(data, request, Some(config))
+}
+
+fn send_as_owner<R>(
+    data: &Path,
+    request: R,
+    tests: Option<NotifierConfig>,
+) -> Result<R::Output, CliError>
+where
+    R: AdminRequest<Output: DeserializeOwned>,
+{
+    let _owner = data_directory::assume_owner(data)?;
+    Ok(new_runtime()?.block_on(admin::send_request(data, request, tests))?)
+}
+
+fn new_runtime() -> Result<Runtime, CliError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(CliError::other)
 }
 
 /// Prints help and version to standard output, without an error. Other errors become one line.

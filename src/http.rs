@@ -43,7 +43,7 @@ use crate::runtime::blocking_threads::BlockingThreads;
 use crate::runtime::runtime_threads::{MovableConnection as _, RuntimeThreads};
 use crate::util::byte_budget::ByteBudget;
 use access_log::AccessLogEntry;
-pub use api::check_renderer;
+pub use api::{OpenApiParts, check_renderer};
 use connection_activity::ConnectionActivity;
 use connection_limit::ConnectionLimit;
 use header_limit::{HEADER_BUDGET_BYTES, HeaderLimit, HeaderReader};
@@ -72,6 +72,8 @@ pub struct HttpConfig {
     pub access_log: bool,
     /// Hash of the token for `/metrics`; `None` turns the endpoint off.
     pub metrics_token: Option<KeyHash>,
+    /// Description of endpoints that another listener serves.
+    pub other_endpoints: Option<OpenApiParts>,
 }
 
 /// Rate limit of each API key: see [limits](crate::docs::limits).
@@ -219,7 +221,11 @@ impl HttpServer {
                     send_overloaded(&stream);
                     return None;
                 };
-                let open_guard = self.0.handle.metrics().record_connection(ConnectionProtocol::Http);
+                let open_guard = self
+                    .0
+                    .handle
+                    .metrics()
+                    .record_connection(ConnectionProtocol::Http);
                 let server = self.clone();
                 let tls = tls.clone();
                 let threads = Arc::clone(&threads);

@@ -13,7 +13,7 @@
 //! | 10 | [`cli`] | every subcommand and flag, once, with help, environment variable, default |
 //! | 9 | [`server`] | opens the engine, starts the listeners, drains them in order at SIGTERM |
 //! | 8 | [`http`] | pings, Management API, badges and metrics over HTTP |
-//! | 8 | [`smtp`], [`admin`] | pings by mail; requests of the command line over a Unix socket |
+//! | 8 | [`smtp`], [`admin`] | pings by mail; admin API for the command line on a Unix socket |
 //! | 7 | [`http::dashboard`] | pages of the dashboard |
 //! | 6 | `http::common` | requests and replies: bodies, errors, URLs, addresses of clients |
 //! | 5 | [`operations`] | operations on projects, keys, channels, checks, users, deliveries; generates secrets |
@@ -58,6 +58,7 @@
 //! - Contents of the database file: [`store`], one file for each kind of row.
 //! - Permissions of keys: `http::api::auth`.
 //! - API keys of another server that keep working: `engine::api_keys`, [`domain::legacy_keys`].
+//! - Endpoints of the admin API: `admin::routes`; its form as HTTP: `admin::encoding`.
 //! - Creation of projects, keys and channels, and of checks at the command line: [`operations`].
 //! - Kinds of channel, with their settings, requests and the meaning of responses:
 //!   `channels::kinds`; types of settings: `domain::channel::setting_field`.

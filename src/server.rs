@@ -68,6 +68,13 @@ const BLOCKING_THREADS: usize = 4;
 /// Default address for HTTP.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8000";
 
+/// Description of the admin API, which the OpenAPI document contains.
+pub const ADMIN_DESCRIPTION: http::OpenApiParts = http::OpenApiParts {
+    paths: admin::openapi::PATHS,
+    schemas: admin::openapi::SCHEMAS,
+    responses: admin::openapi::RESPONSES,
+};
+
 /// Configuration of the server from the command line.
 pub struct ServerConfig {
     /// Path of the data directory.

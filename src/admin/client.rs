@@ -6,38 +6,34 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, TE};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use percent_encoding::percent_decode;
+use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::framing;
-use super::request::channel::ChannelAction;
-use super::request::import::ImportRequest;
-use super::request::{AdminReply, AdminRequest};
-use super::{SOCKET_NAME, handlers};
-use crate::backup::{self, BackupError};
+use super::context::AdminContext;
+use super::error::AdminError;
+use super::reply::ReplyStream;
+use super::request::AdminRequest;
+use super::{FAILURE_TRAILER, SOCKET_NAME, VERSION, VERSION_HEADER, encoding, version_mismatch};
+use crate::backup::BackupError;
 use crate::engine::{self, Handle, Writer, WriterExit};
 use crate::notifier;
 use crate::store::path_access::{SERVICE_DIRECTORY, explain_path_error};
 use crate::store::{FILE_NAME, Medium, StoreError};
 
-/// Time in which a server must answer, and time for which a command waits for a server that is
-/// starting or stopping.
+/// Time for which a command waits for a server that is starting or stopping, or for the next part
+/// of a reply.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time in which a server must answer a request that first sends to others. A test gives up a
-/// little earlier.
-const CHANNEL_TEST_TIMEOUT: Duration = Duration::from_secs(75);
-/// Time in which a server must answer a request that reads, compares or writes everything.
-const BULK_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of a part of a document, which is sent as a line in base64.
-const PART_BYTES: usize = 128 << 10;
 /// Interval between two attempts to find a server.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Maximum bytes of a line of a reply. Checks from release 0.1 can make a line longer than the size
-/// at which lists are split.
-const MAX_REPLY_LINE_BYTES: u64 = 16 << 20;
 
 /// Reason why there is no reply.
 #[derive(Debug)]
@@ -46,6 +42,8 @@ pub enum AdminClientError {
     NoDatabase(PathBuf),
     /// A server holds the database, and did not answer for ten seconds.
     NotResponding(PathBuf),
+    /// The request was refused.
+    Refused(AdminError),
     /// A server accepted the request and closed the connection.
     Disconnected,
     /// A server sent a reply that this release cannot read.
@@ -90,6 +88,7 @@ impl fmt::Display for AdminClientError {
             Self::Disconnected => f.write_str(
                 "the server stopped before it responded: a change may or may not have been made",
             ),
+            Self::Refused(error) => error.fmt(f),
             Self::UnreadableReply(reason) => f.write_str(reason),
             Self::Socket(path, error) => f.write_str(&explain_path_error(path, error)),
             Self::Store(error) => error.fmt(f),
@@ -101,47 +100,64 @@ impl fmt::Display for AdminClientError {
 
 impl std::error::Error for AdminClientError {}
 
-/// Target of requests.
-enum AdminTarget {
-    Server(UnixStream),
-    Database(Handle, Box<Writer>),
-}
-
 /// Sends one request to the server of this directory. If none runs, opens the database for the time
-/// of the request. `sending`: transports that send channel tests then.
-pub async fn send_request(
+/// of the request. `tests`: transports that send channel tests then.
+///
+/// # Errors
+/// If the request is refused, or there is no reply.
+pub async fn send_request<R>(
     directory: &Path,
-    request: AdminRequest,
-    sending: Option<notifier::NotifierConfig>,
-) -> Result<AdminReply, AdminClientError> {
-    send_with_document(directory, request, Vec::new(), sending).await
-}
-
-/// Sends a request about a document. Creates the database if there is none.
-pub async fn send_config_request(
-    directory: &Path,
-    request: AdminRequest,
-    document: String,
-) -> Result<AdminReply, AdminClientError> {
-    send_with_document(directory, request, document.into_bytes(), None).await
-}
-
-async fn send_with_document(
-    directory: &Path,
-    request: AdminRequest,
-    document: Vec<u8>,
-    sending: Option<notifier::NotifierConfig>,
-) -> Result<AdminReply, AdminClientError> {
-    let may_make = matches!(
-        request,
-        AdminRequest::CreateProject { .. } | AdminRequest::Declare { dry: false, .. }
-    );
-    let mut session = AdminClient::open(directory, may_make).await?;
-    let reply = session
-        .send_with_options(request, document, sending)
-        .await?;
-    session.close()?;
+    request: R,
+    tests: Option<notifier::NotifierConfig>,
+) -> Result<R::Output, AdminClientError>
+where
+    R: AdminRequest<Output: DeserializeOwned>,
+{
+    let mut client = AdminClient::open(directory, request.creates_database()).await?;
+    let reply = client.send_with_tests(request, tests).await?;
+    client.close()?;
     Ok(reply)
+}
+
+/// Writes a stream from this directory's database to `out`. The server sends it; without a server
+/// the database is read directly. It may be read-only.
+///
+/// # Errors
+/// If the request is refused, or the stream is incomplete or cannot be written.
+pub async fn receive_stream<R>(
+    directory: &Path,
+    request: R,
+    mut out: impl Write,
+) -> Result<(), AdminClientError>
+where
+    R: AdminRequest<Output = ReplyStream>,
+{
+    let unwritten = |error: io::Error| AdminClientError::Backup(error.into());
+    match &mut open_target_for_reading(directory).await? {
+        AdminConnection::Server(sender) => {
+            let mut body = send_http(sender, directory, request).await?.into_body();
+            while let Some(chunk) = next_chunk(&mut body, directory).await? {
+                out.write_all(&chunk).map_err(unwritten)?;
+            }
+        }
+        // Nothing changes, so no writer runs.
+        AdminConnection::Database { context, .. } => {
+            let mut stream = request
+                .run(context)
+                .await
+                .map_err(AdminClientError::Refused)?;
+            while let Some(chunk) = stream.next_chunk().await {
+                let chunk = chunk.map_err(AdminClientError::UnreadableReply)?;
+                out.write_all(&chunk).map_err(unwritten)?;
+            }
+        }
+    }
+    out.flush().map_err(unwritten)
+}
+
+/// True if a server runs on this directory, even if its socket file is gone.
+pub fn is_server_running(directory: &Path) -> bool {
+    std::os::unix::net::UnixStream::connect(directory.join(SOCKET_NAME)).is_ok()
 }
 
 /// Connection to a server, or an open database, for several requests. It is closed when this is
@@ -152,33 +168,35 @@ pub struct AdminClient {
 }
 
 enum AdminConnection {
-    Server(BufReader<UnixStream>),
-    /// Handle of the writer's thread; `None` once it has ended.
-    Database(Handle, Option<JoinHandle<WriterExit>>),
+    Server(SendRequest<Full<Bytes>>),
+    Database {
+        context: AdminContext,
+        writer: DatabaseWriter,
+    },
+}
+
+/// Writer of a database that this process has opened.
+enum DatabaseWriter {
+    /// Not started: nothing is written.
+    Idle(Box<Writer>),
+    Running(JoinHandle<WriterExit>),
+    Ended,
 }
 
 impl AdminClient {
     /// Connects to the server of this directory. If none runs, opens the database, or creates one
-    /// if `may_make`.
+    /// if `creates_database`.
     ///
     /// # Errors
     /// If there is no database, or its server does not answer.
-    pub async fn open(directory: &Path, may_make: bool) -> Result<Self, AdminClientError> {
-        let found = timeout(SERVER_TIMEOUT, open_target(directory, may_make))
-            .await
-            .map_err(|_| AdminClientError::NotResponding(directory.into()))??;
-        let end = match found {
-            AdminTarget::Server(stream) => AdminConnection::Server(BufReader::new(stream)),
-            AdminTarget::Database(handle, writer) => {
-                let running = std::thread::Builder::new()
-                    .spawn(|| writer.run())
-                    .map_err(|_| AdminClientError::Thread)?;
-                AdminConnection::Database(handle, Some(running))
-            }
-        };
+    pub async fn open(directory: &Path, creates_database: bool) -> Result<Self, AdminClientError> {
+        let opened = timeout(SERVER_TIMEOUT, open_target(directory, creates_database)).await;
+        let mut connection =
+            opened.map_err(|_| AdminClientError::NotResponding(directory.into()))??;
+        connection.start_writer()?;
         Ok(Self {
             directory: directory.into(),
-            connection: end,
+            connection,
         })
     }
 
@@ -190,9 +208,12 @@ impl AdminClient {
         let found = timeout(SERVER_TIMEOUT, find_server(directory))
             .await
             .map_err(|_| AdminClientError::NotResponding(directory.into()))??;
-        Ok(found.map(|stream| Self {
+        let Some(stream) = found else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
             directory: directory.into(),
-            connection: AdminConnection::Server(BufReader::new(stream)),
+            connection: AdminConnection::Server(connect(stream).await?),
         }))
     }
 
@@ -204,60 +225,40 @@ impl AdminClient {
     /// Sends one request.
     ///
     /// # Errors
-    /// If there is no reply.
-    pub async fn send(&mut self, request: AdminRequest) -> Result<AdminReply, AdminClientError> {
-        self.send_with_document(request, Vec::new()).await
+    /// If the request is refused, or there is no reply.
+    pub async fn send<R>(&mut self, request: R) -> Result<R::Output, AdminClientError>
+    where
+        R: AdminRequest<Output: DeserializeOwned>,
+    {
+        self.send_with_tests(request, None).await
     }
 
-    /// Sends one request, after the parts of the document that it is about.
-    ///
-    /// # Errors
-    /// If there is no reply.
-    pub async fn send_with_document(
+    async fn send_with_tests<R>(
         &mut self,
-        request: AdminRequest,
-        document: Vec<u8>,
-    ) -> Result<AdminReply, AdminClientError> {
-        self.send_with_options(request, document, None).await
-    }
-
-    async fn send_with_options(
-        &mut self,
-        request: AdminRequest,
-        document: Vec<u8>,
-        sending: Option<notifier::NotifierConfig>,
-    ) -> Result<AdminReply, AdminClientError> {
+        request: R,
+        tests: Option<notifier::NotifierConfig>,
+    ) -> Result<R::Output, AdminClientError>
+    where
+        R: AdminRequest<Output: DeserializeOwned>,
+    {
         match &mut self.connection {
-            AdminConnection::Server(stream) => {
-                for part in document.chunks(PART_BYTES) {
-                    match exchange(
-                        stream,
-                        &AdminRequest::Part(STANDARD.encode(part)),
-                        &self.directory,
-                    )
-                    .await?
-                    {
-                        AdminReply::Done => {}
-                        other => return Ok(other),
-                    }
-                }
-                exchange(stream, &request, &self.directory).await
+            AdminConnection::Server(sender) => {
+                let response = send_http(sender, &self.directory, request).await?;
+                let body = read_body(response.into_body(), &self.directory).await?;
+                parse_reply(&body)
             }
-            AdminConnection::Database(handle, _) => {
-                let performing = handlers::handle_request(handle, request, document);
-                let (mut reply, mut rest) = match sending {
-                    None => performing.await,
-                    Some(sending) => tokio::select! {
-                        answer = performing => answer,
-                        never = notifier::run_channel_tests(handle, sending) => match never {},
+            AdminConnection::Database { context, .. } => {
+                let running = request.run(context);
+                let result = match tests {
+                    None => running.await,
+                    Some(config) => tokio::select! {
+                        result = running => result,
+                        never = notifier::run_channel_tests(context.handle(), config) => {
+                            match never {}
+                        }
                     },
                 };
-                while let Some(following) = rest {
-                    let (next, after) = following.next_reply(handle).await;
-                    append_reply(&mut reply, next)?;
-                    rest = after;
-                }
-                Ok(reply)
+                result.map_err(AdminClientError::Refused)
             }
         }
     }
@@ -272,17 +273,38 @@ impl AdminClient {
 }
 
 impl AdminConnection {
-    fn close(&mut self) -> Result<(), AdminClientError> {
-        let Self::Database(handle, running) = self else {
+    fn of_database((handle, writer): (Handle, Writer)) -> Self {
+        Self::Database {
+            context: AdminContext::new(handle, None),
+            writer: DatabaseWriter::Idle(Box::new(writer)),
+        }
+    }
+
+    fn start_writer(&mut self) -> Result<(), AdminClientError> {
+        let Self::Database { writer, .. } = self else {
             return Ok(());
         };
-        handle.close();
-        running.take().map_or(Ok(()), |running| {
-            running
+        if let DatabaseWriter::Idle(idle) = std::mem::replace(writer, DatabaseWriter::Ended) {
+            let running = std::thread::Builder::new()
+                .spawn(|| idle.run())
+                .map_err(|_| AdminClientError::Thread)?;
+            *writer = DatabaseWriter::Running(running);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), AdminClientError> {
+        let Self::Database { context, writer } = self else {
+            return Ok(());
+        };
+        context.handle().close();
+        match std::mem::replace(writer, DatabaseWriter::Ended) {
+            DatabaseWriter::Running(running) => running
                 .join()
                 .map(drop)
-                .map_err(|_| AdminClientError::Thread)
-        })
+                .map_err(|_| AdminClientError::Thread),
+            DatabaseWriter::Idle(_) | DatabaseWriter::Ended => Ok(()),
+        }
     }
 }
 
@@ -318,19 +340,22 @@ async fn find_server(directory: &Path) -> Result<Option<UnixStream>, AdminClient
 
 /// Finds the target. A server that is starting or stopping holds the database but has no socket, so
 /// this waits for it.
-async fn open_target(directory: &Path, may_make: bool) -> Result<AdminTarget, AdminClientError> {
+async fn open_target(
+    directory: &Path,
+    creates_database: bool,
+) -> Result<AdminConnection, AdminClientError> {
     loop {
         if let Some(stream) = find_server(directory).await? {
-            return Ok(AdminTarget::Server(stream));
+            return connect(stream).await.map(AdminConnection::Server);
         }
-        if !may_make && matches!(directory.join(FILE_NAME).try_exists(), Ok(false)) {
+        if !creates_database && matches!(directory.join(FILE_NAME).try_exists(), Ok(false)) {
             return Err(AdminClientError::NoDatabase(directory.into()));
         }
         match open_database(directory) {
             Err(StoreError::InUse(_)) => tokio::time::sleep(POLL_INTERVAL).await,
             opened => {
                 return opened
-                    .map(|(handle, writer)| AdminTarget::Database(handle, Box::new(writer)))
+                    .map(AdminConnection::of_database)
                     .map_err(AdminClientError::Store);
             }
         }
@@ -342,85 +367,9 @@ fn open_database(directory: &Path) -> Result<(Handle, Writer), StoreError> {
     engine::open(engine::EngineConfig::without_pings(medium))
 }
 
-/// Sends the request and reads all lines of the reply.
-async fn exchange(
-    stream: &mut BufReader<UnixStream>,
-    request: &AdminRequest,
-    directory: &Path,
-) -> Result<AdminReply, AdminClientError> {
-    let refused = |error| AdminClientError::Socket(directory.join(SOCKET_NAME), error);
-    let silent = |_| AdminClientError::NotResponding(directory.into());
-    let is_test = matches!(
-        request,
-        AdminRequest::OfChannel {
-            what: ChannelAction::Test { .. },
-            ..
-        }
-    );
-    let patience = if is_test {
-        CHANNEL_TEST_TIMEOUT
-    } else {
-        SERVER_TIMEOUT
-    };
-    let is_long_step = |step: &ImportRequest| {
-        matches!(
-            step,
-            ImportRequest::Finish { .. } | ImportRequest::LongPing { .. }
-        )
-    };
-    let takes_long = match request {
-        AdminRequest::Import(step) => is_long_step(step),
-        request => matches!(
-            request,
-            AdminRequest::Declare { .. } | AdminRequest::Export { .. }
-        ),
-    };
-    let patience = if takes_long { BULK_TIMEOUT } else { patience };
-    let request = framing::encode_request(request).map_err(|error| refused(error.into()))?;
-    timeout(SERVER_TIMEOUT, stream.write_all(&request))
-        .await
-        .map_err(silent)?
-        .map_err(refused)?;
-    let mut answer: Option<AdminReply> = None;
-    loop {
-        let (reply, more) = next_line(stream, patience, directory).await?;
-        match &mut answer {
-            None => answer = Some(reply),
-            Some(first) => append_reply(first, reply)?,
-        }
-        if !more && let Some(answer) = answer {
-            return Ok(answer);
-        }
-    }
-}
-
-/// Reads the next line of a reply, and returns true with it if another follows.
-async fn next_line(
-    stream: &mut BufReader<UnixStream>,
-    patience: Duration,
-    directory: &Path,
-) -> Result<(AdminReply, bool), AdminClientError> {
-    let mut line = Vec::new();
-    let reading = async {
-        stream
-            .take(MAX_REPLY_LINE_BYTES)
-            .read_until(b'\n', &mut line)
-            .await
-    };
-    let read = timeout(patience, reading)
-        .await
-        .map_err(|_| AdminClientError::NotResponding(directory.into()))?;
-    read.map_err(|error| AdminClientError::Socket(directory.join(SOCKET_NAME), error))?;
-    if line.ends_with(b"\n") {
-        framing::decode_line(&line).map_err(AdminClientError::UnreadableReply)
-    } else {
-        Err(AdminClientError::Disconnected)
-    }
-}
-
 /// Finds the target for reading. On a read-only file system, such as a snapshot, the database is
 /// opened read-only.
-async fn open_target_for_reading(directory: &Path) -> Result<AdminTarget, AdminClientError> {
+async fn open_target_for_reading(directory: &Path) -> Result<AdminConnection, AdminClientError> {
     match timeout(SERVER_TIMEOUT, open_target(directory, false))
         .await
         .map_err(|_| AdminClientError::NotResponding(directory.into()))?
@@ -429,98 +378,121 @@ async fn open_target_for_reading(directory: &Path) -> Result<AdminTarget, AdminC
             let opened = Medium::read_only(directory)
                 .and_then(|medium| engine::open(engine::EngineConfig::without_pings(medium)));
             opened
-                .map(|(handle, writer)| AdminTarget::Database(handle, Box::new(writer)))
+                .map(AdminConnection::of_database)
                 .map_err(AdminClientError::Store)
         }
         found => found,
     }
 }
 
-/// Writes a backup of this directory's database to `out`. The server sends it; without a server the
-/// database is read directly.
-pub async fn receive_backup(directory: &Path, mut out: impl Write) -> Result<(), AdminClientError> {
-    match open_target_for_reading(directory).await? {
-        // Nothing changes, so no writer runs.
-        AdminTarget::Database(handle, _writer) => {
-            backup::write_backup(&handle, out).map_err(AdminClientError::Backup)
-        }
-        AdminTarget::Server(stream) => {
-            receive_chunks(stream, &AdminRequest::Backup {}, directory, &mut out).await
-        }
-    }
+/// Begins HTTP on a stream.
+async fn connect(stream: UnixStream) -> Result<SendRequest<Full<Bytes>>, AdminClientError> {
+    let (sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| http_error(&error))?;
+    // An error of the connection is also that of its request.
+    tokio::spawn(connection);
+    Ok(sender)
 }
 
-/// Writes everything in this directory's database to `out` as lines, or one project without users.
-/// The server sends it; without a server the database is read directly.
-pub async fn receive_export(
+/// Sends a request, and returns the response if it is a success.
+async fn send_http<R: AdminRequest>(
+    sender: &mut SendRequest<Full<Bytes>>,
     directory: &Path,
-    project: Option<String>,
-    logs: bool,
-    mut out: impl Write,
-) -> Result<(), AdminClientError> {
-    let request = AdminRequest::ExportLines { project, logs };
-    match open_target_for_reading(directory).await? {
-        AdminTarget::Server(stream) => receive_chunks(stream, &request, directory, &mut out).await,
-        // Nothing changes, so no writer runs.
-        AdminTarget::Database(handle, _writer) => {
-            let (mut reply, mut rest) =
-                handlers::handle_request(&handle, request, Vec::new()).await;
-            while !write_chunk(reply, &mut out)? {
-                let following = rest.take().ok_or(AdminClientError::Disconnected)?;
-                (reply, rest) = following.next_reply(&handle).await;
-            }
-            Ok(())
-        }
+    request: R,
+) -> Result<Response<Incoming>, AdminClientError> {
+    let (target, body) = encoding::encode(request).map_err(AdminClientError::Refused)?;
+    let request = Request::builder()
+        .method(R::METHOD)
+        .uri(target)
+        .header(HOST, "localhost")
+        .header(VERSION_HEADER, VERSION)
+        .header(TE, "trailers")
+        .header(CONTENT_TYPE, "application/json")
+        .body(Full::from(body))
+        .map_err(|error| {
+            let reason = format!("the request is too long or invalid: {error}");
+            AdminClientError::Refused(AdminError::invalid(reason))
+        })?;
+    let exchange = async {
+        sender.ready().await?;
+        sender.send_request(request).await
+    };
+    let response = timeout(R::SERVER_TIMEOUT, exchange)
+        .await
+        .map_err(|_| AdminClientError::NotResponding(directory.into()))?
+        .map_err(|error| http_error(&error))?;
+    let version = response.headers().get(VERSION_HEADER);
+    if version.is_none_or(|version| version != VERSION) {
+        let version = version.map_or_else(
+            || "1 to 3".into(),
+            |version| String::from_utf8_lossy(version.as_bytes()),
+        );
+        return Err(AdminClientError::UnreadableReply(version_mismatch(
+            &version,
+        )));
     }
+    if response.status().is_success() {
+        return Ok(response);
+    }
+    let status = response.status();
+    let body = read_body(response.into_body(), directory).await?;
+    Err(AdminClientError::Refused(AdminError::from_response(
+        status, &body,
+    )))
 }
 
-/// Requests a reply in pieces from a server, and writes them.
-async fn receive_chunks(
-    mut stream: UnixStream,
-    request: &AdminRequest,
+/// Returns the next part of a body; `None` at its end.
+async fn next_chunk(
+    body: &mut Incoming,
     directory: &Path,
-    out: &mut impl Write,
-) -> Result<(), AdminClientError> {
-    let refused = |error| AdminClientError::Socket(directory.join(SOCKET_NAME), error);
-    let request = framing::encode_request(request).map_err(|error| refused(error.into()))?;
-    stream.write_all(&request).await.map_err(refused)?;
-    let mut stream = BufReader::new(stream);
-    while !write_chunk(
-        next_line(&mut stream, SERVER_TIMEOUT, directory).await?.0,
-        out,
-    )? {}
-    Ok(())
-}
-
-/// Writes a piece; returns `true` at the end.
-fn write_chunk(reply: AdminReply, out: &mut impl Write) -> Result<bool, AdminClientError> {
-    let unwritten = |error: io::Error| AdminClientError::Backup(error.into());
-    match reply {
-        AdminReply::Piece(piece) => {
-            let piece = STANDARD.decode(piece).map_err(|_| {
-                AdminClientError::UnreadableReply(
-                    "a part of the response is not valid base64".into(),
-                )
-            })?;
-            out.write_all(&piece).map_err(unwritten).map(|()| false)
-        }
-        AdminReply::Done => out.flush().map_err(unwritten).map(|()| true),
-        AdminReply::Refused(reason) | AdminReply::Invalid(reason) => {
-            Err(AdminClientError::UnreadableReply(reason))
-        }
-        _ => Err(AdminClientError::UnreadableReply(
-            "the server sent an unexpected response".into(),
-        )),
+) -> Result<Option<Bytes>, AdminClientError> {
+    let frame = timeout(SERVER_TIMEOUT, body.frame())
+        .await
+        .map_err(|_| AdminClientError::NotResponding(directory.into()))?;
+    let Some(frame) = frame else {
+        return Ok(None);
+    };
+    match frame.map_err(|error| http_error(&error))?.into_data() {
+        Ok(data) => Ok(Some(data)),
+        Err(frame) => match frame.trailers_ref().and_then(failure_reason) {
+            Some(reason) => Err(AdminClientError::UnreadableReply(reason)),
+            None => Ok(None),
+        },
     }
 }
 
-/// True if a server runs on this directory, even if its socket file is gone.
-pub fn is_server_running(directory: &Path) -> bool {
-    std::os::unix::net::UnixStream::connect(directory.join(SOCKET_NAME)).is_ok()
+/// Returns the reason why the server ended a stream early.
+fn failure_reason(trailers: &HeaderMap) -> Option<String> {
+    let reason = trailers.get(FAILURE_TRAILER)?;
+    Some(percent_decode(reason.as_bytes()).decode_utf8_lossy().into())
 }
 
-fn append_reply(first: &mut AdminReply, next: AdminReply) -> Result<(), AdminClientError> {
-    first.append(next).map_err(|_| {
-        AdminClientError::UnreadableReply("the parts of a response do not belong together".into())
+async fn read_body(mut body: Incoming, directory: &Path) -> Result<Vec<u8>, AdminClientError> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = next_chunk(&mut body, directory).await? {
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+/// Parses a reply. An empty body is the reply of an operation without a result.
+fn parse_reply<T: DeserializeOwned>(body: &[u8]) -> Result<T, AdminClientError> {
+    let json: &[u8] = if body.is_empty() { b"null" } else { body };
+    serde_json::from_slice(json).map_err(|error| {
+        AdminClientError::UnreadableReply(format!(
+            "the server sent an unexpected response: {error}"
+        ))
     })
+}
+
+fn http_error(error: &hyper::Error) -> AdminClientError {
+    if error.is_parse() {
+        AdminClientError::UnreadableReply(format!(
+            "the server does not speak HTTP on its admin socket ({error}): use the same release of \
+             the command and the server"
+        ))
+    } else {
+        AdminClientError::Disconnected
+    }
 }

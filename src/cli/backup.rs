@@ -10,6 +10,7 @@ use super::common_args::{JsonFlag, number_parser};
 use super::data_directory::assume_owner;
 use super::{CliError, table};
 use crate::admin;
+use crate::admin::backup::Backup;
 use crate::backup::{self, BackupError, BackupFileWriter, BackupInfo, BackupSchedule};
 use crate::domain::formatting::format_count;
 use crate::engine::{ServerLocation, Throttle};
@@ -143,12 +144,8 @@ fn open_backup(file: &Path) -> Result<Box<dyn Read>, CliError> {
 fn write_backup(data: &Path, out: impl io::Write) -> Result<(), CliError> {
     let _owner = assume_owner(data)?;
     backup::lower_thread_priority();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(CliError::other)?;
-    runtime
-        .block_on(admin::receive_backup(data, out))
+    super::new_runtime()?
+        .block_on(admin::receive_stream(data, Backup {}, out))
         .map_err(|error| CliError::other(format!("no backup was made: {error}")))
 }
 

@@ -9,21 +9,26 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{FalseyValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Subcommand};
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::common_args::{JsonFlag, ProjectFilter, TargetProject, YesFlag, read_limited};
+use super::common_args::{
+    JsonFlag, ProjectFilter, TargetProject, YesFlag, confirm_deletion_on_terminal, read_limited,
+};
 use super::outbound_flags::OutboundFlags;
-use super::{AdminCall, CliError};
-use super::{send_request, table};
-use crate::admin::channel::{ChannelAction, ChannelRow, CheckSelectionRow, RefusedRow};
-use crate::admin::{AdminReply, AdminRequest};
+use super::{CliError, send, send_with_tests, table};
+use crate::admin::AdminRequest;
+use crate::admin::channels::{
+    AssignChecks, AssignedChecks, ChannelRow, CreateChannel, DeleteChannel, DisableChannel,
+    EnableChannel, ListChannels, RefusedRow, TestChannel, UnassignChecks, UpdateChannel,
+};
 use crate::channels;
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::project::ChannelName;
+use crate::operations::channel::CheckSelection;
 use assign::AssignedChecksArgs;
 use kinds::KindsArgs;
-use test_result::{member_test_lines, require_delivery, test_message};
-pub(super) use test_result::{print_group_test_results, print_test_result};
+use test_result::{print_test_result, report_test_result};
 
 /// Maximum bytes of a file of settings: see [limits](crate::docs::limits).
 const MAX_SETTINGS_FILE_BYTES: u64 = 1 << 20;
@@ -74,7 +79,7 @@ pub(super) struct CreateChannelArgs {
         value_name = "all|tag:TAG",
         value_parser = assign::parse_initial_checks
     )]
-    assign: Option<CheckSelectionRow>,
+    assign: Option<CheckSelection>,
 
     /// Send a test to the channel
     #[arg(long, env = "OVERDUE_TEST", value_parser = FalseyValueParser::new())]
@@ -198,16 +203,6 @@ pub(super) struct ChannelSelector {
     project: ProjectFilter,
 }
 
-impl ChannelSelector {
-    fn request(self, what: ChannelAction) -> AdminRequest {
-        AdminRequest::OfChannel {
-            project: self.project.project,
-            channel: self.channel,
-            what,
-        }
-    }
-}
-
 #[derive(Args)]
 pub(super) struct ChannelSettingsArgs {
     /// Setting of the channel's kind; may be given several times, the variable holds one
@@ -272,88 +267,121 @@ impl ChannelSettingsArgs {
 }
 
 impl ManageChannelCommand {
-    /// Returns the request.
-    pub(super) fn into_call(self) -> Result<AdminCall, CliError> {
-        Ok(match self {
+    pub(super) fn run(self, data: &Path) -> Result<(), CliError> {
+        match self {
             Self::List {
                 project: ProjectFilter { project },
                 show_settings,
                 json: JsonFlag { json },
-            } => AdminCall::new(
-                AdminRequest::ListChannels {
+            } => {
+                let request = ListChannels {
                     project,
                     show_settings,
-                },
-                json,
-            ),
-            Self::Rename {
-                which:
-                    ChannelSelector {
-                        channel,
-                        project: ProjectFilter { project },
-                    },
-                name,
-            } => AdminRequest::SetChannel {
-                project,
-                channel,
-                name: Some(name),
-                settings: None,
-                keep: false,
+                };
+                table::print_list(&send(data, request)?, json, &HEADINGS, cells)
+                    .map_err(CliError::output_failed)
             }
-            .into(),
+            Self::Rename { which, name } => which.update(data, Some(name), None, false),
             Self::Set {
-                which:
-                    ChannelSelector {
-                        channel,
-                        project: ProjectFilter { project },
-                    },
+                which,
                 settings,
                 keep,
-            } => AdminRequest::SetChannel {
-                project,
-                channel,
-                name: None,
-                settings: Some(settings.into_pairs()?),
-                keep,
-            }
-            .into(),
+            } => which.update(data, None, Some(settings.into_pairs()?), keep),
             Self::Test {
                 which,
                 event: up,
                 json: JsonFlag { json },
                 outbound,
-            } => AdminCall {
-                notifier_config: Some(outbound.notifier_config()?),
-                ..AdminCall::new(which.request(ChannelAction::Test { up }), json)
-            },
-            Self::Enable { which } => which.request(ChannelAction::Enable).into(),
-            Self::Disable { which } => which.request(ChannelAction::Disable).into(),
+            } => {
+                let request = TestChannel {
+                    project: which.project.project,
+                    channel: which.channel,
+                    up,
+                };
+                let result = send_with_tests(data, request, outbound.notifier_config()?)?;
+                print_test_result(&result, json)
+            }
+            Self::Enable { which } => {
+                which.send(data, |project, channel| EnableChannel { project, channel })
+            }
+            Self::Disable { which } => {
+                which.send(data, |project, channel| DisableChannel { project, channel })
+            }
             Self::Assign {
                 which,
                 checks,
-                json: JsonFlag { json },
-            } => AdminCall::new(which.request(ChannelAction::Assign(checks.into())), json),
+                json,
+            } => print_assignment(
+                &which.send(data, |project, channel| AssignChecks {
+                    project,
+                    channel,
+                    checks: checks.into(),
+                })?,
+                json.json,
+            ),
             Self::Unassign {
                 which,
                 checks,
-                json: JsonFlag { json },
-            } => AdminCall::new(which.request(ChannelAction::Unassign(checks.into())), json),
-            Self::Delete {
-                which:
-                    ChannelSelector {
-                        channel,
-                        project: ProjectFilter { project },
-                    },
-                yes: YesFlag { yes },
-            } => {
-                let deletion_target = (!yes).then(|| format!("the channel {channel:?}"));
-                AdminCall {
-                    deletion_target,
-                    ..AdminRequest::DeleteChannel { project, channel }.into()
-                }
-            }
-        })
+                json,
+            } => print_assignment(
+                &which.send(data, |project, channel| UnassignChecks {
+                    project,
+                    channel,
+                    checks: checks.into(),
+                })?,
+                json.json,
+            ),
+            Self::Delete { which, yes } => which.delete(data, yes),
+        }
     }
+}
+
+impl ChannelSelector {
+    /// Sends a request about the channel. `request`: makes it from the project and the channel.
+    fn send<R>(
+        self,
+        data: &Path,
+        request: impl FnOnce(Option<String>, String) -> R,
+    ) -> Result<R::Output, CliError>
+    where
+        R: AdminRequest<Output: DeserializeOwned>,
+    {
+        send(data, request(self.project.project, self.channel))
+    }
+
+    /// Changes the channel, and prints warnings.
+    fn update(
+        self,
+        data: &Path,
+        name: Option<ChannelName>,
+        settings: Option<Vec<(String, String)>>,
+        keep: bool,
+    ) -> Result<(), CliError> {
+        let updated = self.send(data, |project, channel| UpdateChannel {
+            project,
+            channel,
+            name,
+            settings,
+            keep,
+        })?;
+        print_warnings(&updated.warnings);
+        Ok(())
+    }
+
+    /// Deletes the channel, and prints warnings.
+    fn delete(self, data: &Path, YesFlag { yes }: YesFlag) -> Result<(), CliError> {
+        if !yes {
+            confirm_deletion_on_terminal(&format!("the channel {:?}", self.channel))?;
+        }
+        let deleted = self.send(data, |project, channel| DeleteChannel { project, channel })?;
+        print_warnings(&deleted.warnings);
+        Ok(())
+    }
+}
+
+fn print_assignment(assigned: &AssignedChecks, json: bool) -> Result<(), CliError> {
+    table::print_created(&assignment_message(assigned.checks), assigned, json)
+        .map_err(CliError::output_failed)
 }
 
 impl CreateChannelArgs {
@@ -370,7 +398,7 @@ impl CreateChannelArgs {
             json: JsonFlag { json },
             outbound,
         } = self;
-        let channels = AdminRequest::ListChannels {
+        let channels = ListChannels {
             project: project.clone(),
             show_settings: false,
         };
@@ -381,27 +409,17 @@ impl CreateChannelArgs {
         let warnings = settings.warnings();
         let kind = kind.name;
         let channel_name = name.as_str().to_owned();
-        let AdminReply::Made(uuid) = send_request(
-            data,
-            AdminRequest::CreateChannel {
-                project,
-                name,
-                settings,
-            },
-            None,
-        )?
-        else {
-            return Ok(());
+        let request = CreateChannel {
+            project,
+            name,
+            settings,
         };
-        table::print_created(
-            &uuid.to_string(),
-            &serde_json::json!({ "uuid": uuid }),
-            json,
-        )
-        .map_err(CliError::output_failed)?;
+        let created = send(data, request)?;
+        table::print_uuid(&created, json).map_err(CliError::output_failed)?;
+        let uuid = created.uuid;
         print_warnings(&warnings);
         // The channel exists, even if the channels cannot be listed.
-        if let Ok(AdminReply::Channels(rows)) = send_request(data, channels, None) {
+        if let Ok(rows) = send(data, channels) {
             // Only a running server knows its flags.
             if let Some(row) = rows
                 .iter()
@@ -415,32 +433,24 @@ impl CreateChannelArgs {
             }
             print_warnings(duplicate_warning(&rows, uuid, kind, &channel_name).as_slice());
         }
-        let ask = |what| AdminRequest::OfChannel {
-            project: None,
-            channel: uuid.to_string(),
-            what,
-        };
-        if let Some(selection) = assign
-            && let AdminReply::Assigned(count) =
-                send_request(data, ask(ChannelAction::Assign(selection)), None)?
-        {
-            let _ = writeln!(io::stderr(), "{}", assignment_message(count));
+        let channel = uuid.to_string();
+        if let Some(checks) = assign {
+            let request = AssignChecks {
+                project: None,
+                channel: channel.clone(),
+                checks,
+            };
+            let assigned = send(data, request)?;
+            let _ = writeln!(io::stderr(), "{}", assignment_message(assigned.checks));
         }
-        if test {
-            match send_request(
-                data,
-                ask(ChannelAction::Test { up: false }),
-                notifier_config,
-            )? {
-                AdminReply::ChannelTestResults(row) => {
-                    _ = writeln!(io::stderr(), "{}", test_message(&row)?)
-                }
-                AdminReply::TestedGroup(rows) => {
-                    let _ = writeln!(io::stderr(), "{}", member_test_lines(&rows).join("\n"));
-                    require_delivery(&rows)?;
-                }
-                _ => {}
-            }
+        if let Some(config) = notifier_config {
+            let request = TestChannel {
+                project: None,
+                channel,
+                up: false,
+            };
+            let result = send_with_tests(data, request, config)?;
+            report_test_result(&result)?;
         }
         Ok(())
     }
@@ -475,7 +485,7 @@ pub(super) fn print_warnings(warnings: &[String]) {
 }
 
 /// Returns the message for this number of assigned or unassigned checks.
-pub(super) fn assignment_message(count: usize) -> String {
+fn assignment_message(count: usize) -> String {
     format!(
         "{count} {} changed",
         if count == 1 { "check" } else { "checks" }
@@ -483,7 +493,7 @@ pub(super) fn assignment_message(count: usize) -> String {
 }
 
 /// Headings of the table.
-pub(super) const HEADINGS: [&str; 8] = [
+const HEADINGS: [&str; 8] = [
     "UUID",
     "PROJECT",
     "KIND",
@@ -498,7 +508,7 @@ pub(super) const HEADINGS: [&str; 8] = [
 const CANNOT_DELIVER: &str = "cannot deliver";
 
 /// Returns a row of the table.
-pub(super) fn cells(row: &ChannelRow) -> [String; 8] {
+fn cells(row: &ChannelRow) -> [String; 8] {
     let settings = row
         .settings
         .iter()

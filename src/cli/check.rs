@@ -1,13 +1,22 @@
 //! `overdue check`: the flags of its subcommands, and the output of checks, pings and flips.
 
+use std::io;
+use std::path::Path;
+
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, Subcommand};
+use serde::de::DeserializeOwned;
 
-use super::AdminCall;
-use super::common_args::{JsonFlag, ProjectFilter, TargetProject, YesFlag};
-use crate::admin::check::{CheckRow, FlipRow, PingRow};
-use crate::admin::{AdminRequest, CheckAction};
+use super::common_args::{
+    JsonFlag, ProjectFilter, TargetProject, YesFlag, confirm_deletion_on_terminal,
+};
+use super::{CliError, send, table};
+use crate::admin::AdminRequest;
+use crate::admin::checks::{
+    AlertingRow, CheckRow, CreateCheck, DeleteCheck, FlipRow, ListChecks, ListFlips, ListPings,
+    PauseCheck, PingRow, ResumeCheck, ShowAlerting, ShowCheck, UpdateAlerting, UpdateCheck,
+};
 use crate::domain::check::CheckSettings;
 use crate::domain::check_edit::field_value::{CheckFieldType, CheckFieldValue};
 use crate::domain::check_edit::fields::{self, CheckField};
@@ -153,16 +162,6 @@ pub(super) struct CheckSelector {
     project: ProjectFilter,
 }
 
-impl CheckSelector {
-    fn request(self, what: CheckAction) -> AdminRequest {
-        AdminRequest::OfCheck {
-            project: self.project.project,
-            check: self.check,
-            what,
-        }
-    }
-}
-
 /// Flags for the fields of a check.
 pub(super) struct CheckFieldsArgs(CheckEdit);
 
@@ -245,85 +244,121 @@ fn parse_failures(text: &str) -> Result<FailureThreshold, &'static str> {
     FailureThreshold::parse(text.parse().unwrap_or(0))
 }
 
-impl From<CheckCommand> for AdminCall {
-    fn from(command: CheckCommand) -> Self {
-        match command {
-            CheckCommand::List {
+impl CheckCommand {
+    pub(super) fn run(self, data: &Path) -> Result<(), CliError> {
+        let printed = match self {
+            Self::List {
                 project: ProjectFilter { project },
-                tag: tags,
-                status: statuses,
+                tag,
+                status,
                 json: JsonFlag { json },
-            } => Self::new(
-                AdminRequest::ListChecks {
+            } => {
+                let request = ListChecks {
                     project,
-                    tags,
-                    statuses: Some(statuses),
-                },
-                json,
-            ),
-            CheckCommand::Show {
-                which,
-                json: JsonFlag { json },
-            } => Self {
-                shows_all_fields: true,
-                ..Self::new(which.request(CheckAction::Show), json)
-            },
-            CheckCommand::Create {
+                    tag,
+                    status,
+                };
+                let rows = sort_by_urgency(send(data, request)?.into_rows(), json);
+                table::print_list(&rows, json, &HEADINGS, cells)
+            }
+            Self::Show { which, json } => {
+                let row = which.send(data, |project, check| ShowCheck { project, check })?;
+                table::print_record(&row, json.json)
+            }
+            Self::Create {
                 project: TargetProject { project },
                 unique,
                 fields,
                 json: JsonFlag { json },
-            } => Self::new(
-                AdminRequest::CreateCheck {
+            } => {
+                let request = CreateCheck {
                     project,
                     edit: Box::new(fields.0),
                     unique,
-                },
-                json,
-            ),
-            CheckCommand::Set { which, fields } => {
-                which.request(CheckAction::Set(Box::new(fields.0))).into()
+                };
+                table::print_uuid(&send(data, request)?, json)
             }
-            CheckCommand::Pause { which } => which.request(CheckAction::Pause).into(),
-            CheckCommand::Resume { which } => which.request(CheckAction::Resume).into(),
-            CheckCommand::Alerting {
+            Self::Set { which, fields } => return which.update(data, *fields),
+            Self::Pause { which } => {
+                return which.send(data, |project, check| PauseCheck { project, check });
+            }
+            Self::Resume { which } => {
+                return which.send(data, |project, check| ResumeCheck { project, check });
+            }
+            Self::Alerting {
                 which,
                 after,
                 parent,
                 json: JsonFlag { json },
-            } => {
-                let parents = parent.map(|parents| {
-                    parents
-                        .into_iter()
-                        .filter(|parent| !parent.is_empty())
-                        .collect()
-                });
-                Self::new(
-                    which.request(CheckAction::Alerting { after, parents }),
-                    json,
-                )
-            }
-            CheckCommand::Delete {
-                which,
-                yes: YesFlag { yes },
-            } => {
-                let deletion_target =
-                    (!yes).then(|| format!("the check {:?} with its logs", which.check));
-                Self {
-                    deletion_target,
-                    ..which.request(CheckAction::Delete).into()
+            } => print_alerting(which.alerting(data, after, parent)?, json),
+            Self::Delete { which, yes } => {
+                if !yes.yes {
+                    let target = format!("the check {:?} with its logs", which.check);
+                    confirm_deletion_on_terminal(&target)?;
                 }
+                return which.send(data, |project, check| DeleteCheck { project, check });
             }
-            CheckCommand::Pings {
-                which,
-                json: JsonFlag { json },
-            } => Self::new(which.request(CheckAction::Pings), json),
-            CheckCommand::Flips {
-                which,
-                json: JsonFlag { json },
-            } => Self::new(which.request(CheckAction::Flips), json),
-        }
+            Self::Pings { which, json } => {
+                let rows = which.send(data, |project, check| ListPings { project, check })?;
+                table::print_list(&rows, json.json, &PING_HEADINGS, ping_cells)
+            }
+            Self::Flips { which, json } => {
+                let rows = which.send(data, |project, check| ListFlips { project, check })?;
+                table::print_list(&rows, json.json, &FLIP_HEADINGS, flip_cells)
+            }
+        };
+        printed.map_err(CliError::output_failed)
     }
+}
+
+impl CheckSelector {
+    /// Sends a request about the check. `request`: makes it from the project and the check.
+    fn send<R>(
+        self,
+        data: &Path,
+        request: impl FnOnce(Option<String>, String) -> R,
+    ) -> Result<R::Output, CliError>
+    where
+        R: AdminRequest<Output: DeserializeOwned>,
+    {
+        send(data, request(self.project.project, self.check))
+    }
+
+    /// Changes the settings.
+    fn update(self, data: &Path, fields: CheckFieldsArgs) -> Result<(), CliError> {
+        self.send(data, |project, check| UpdateCheck {
+            project,
+            check,
+            edit: Box::new(fields.0),
+        })
+    }
+
+    /// Returns the alert settings, after a change if any is given.
+    fn alerting(
+        self,
+        data: &Path,
+        after: Option<FailureThreshold>,
+        parents: Option<Vec<String>>,
+    ) -> Result<AlertingRow, CliError> {
+        if after.is_none() && parents.is_none() {
+            return self.send(data, |project, check| ShowAlerting { project, check });
+        }
+        let parents = parents.map(|mut parents| {
+            parents.retain(|parent| !parent.is_empty());
+            parents
+        });
+        self.send(data, |project, check| UpdateAlerting {
+            project,
+            check,
+            after,
+            parents,
+        })
+    }
+}
+
+fn print_alerting(row: AlertingRow, json: bool) -> io::Result<()> {
+    let row = if json { row } else { row.with_labels() };
+    table::print_record(&row, json)
 }
 
 /// Names of the statuses, the most urgent first.
@@ -331,7 +366,7 @@ const STATUSES_BY_URGENCY: [&str; 5] = ["down", "grace", "up", "new", "paused"];
 
 /// Returns the checks in the order of the output: in a table the most urgent first, for programs
 /// oldest first.
-pub(super) fn sort_by_urgency(mut rows: Vec<CheckRow>, json: bool) -> Vec<CheckRow> {
+fn sort_by_urgency(mut rows: Vec<CheckRow>, json: bool) -> Vec<CheckRow> {
     if !json {
         rows.sort_by_key(|row| {
             STATUSES_BY_URGENCY
@@ -343,7 +378,7 @@ pub(super) fn sort_by_urgency(mut rows: Vec<CheckRow>, json: bool) -> Vec<CheckR
 }
 
 /// Headings of the table of checks.
-pub(super) const HEADINGS: [&str; 8] = [
+const HEADINGS: [&str; 8] = [
     "UUID",
     "PROJECT",
     "NAME",
@@ -355,7 +390,7 @@ pub(super) const HEADINGS: [&str; 8] = [
 ];
 
 /// Returns a row of that table.
-pub(super) fn cells(row: &CheckRow) -> [String; 8] {
+fn cells(row: &CheckRow) -> [String; 8] {
     let last = row.last_ping.clone().unwrap_or_default();
     let next = row.next_ping.clone().unwrap_or_default();
     let [project, name, slug, tags, status] =
@@ -373,7 +408,7 @@ pub(super) fn cells(row: &CheckRow) -> [String; 8] {
 }
 
 /// Headings of the table of pings.
-pub(super) const PING_HEADINGS: [&str; 9] = [
+const PING_HEADINGS: [&str; 9] = [
     "N",
     "DATE",
     "TYPE",
@@ -386,7 +421,7 @@ pub(super) const PING_HEADINGS: [&str; 9] = [
 ];
 
 /// Returns a row of that table.
-pub(super) fn ping_cells(row: &PingRow) -> [String; 9] {
+fn ping_cells(row: &PingRow) -> [String; 9] {
     fn shown(value: Option<impl ToString>) -> String {
         value.map(|value| value.to_string()).unwrap_or_default()
     }
@@ -411,7 +446,10 @@ pub(super) fn ping_cells(row: &PingRow) -> [String; 9] {
     ]
 }
 
-/// Returns a row of the table of flips.
-pub(super) fn flip_cells(row: &FlipRow) -> [String; 3] {
+/// Headings of the table of flips.
+const FLIP_HEADINGS: [&str; 3] = ["TIMESTAMP", "FROM", "TO"];
+
+/// Returns a row of that table.
+fn flip_cells(row: &FlipRow) -> [String; 3] {
     [row.timestamp.clone(), row.from.clone(), row.to.clone()]
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::table::sanitize;
-use crate::admin::declared::{ChangeRow, ChangedFieldRow};
+use crate::admin::config::{ChangeRow, ChangedFieldRow};
 
 /// Tense of the output: planned or applied.
 #[derive(Clone, Copy, PartialEq, Eq)]

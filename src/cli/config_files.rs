@@ -14,8 +14,9 @@ use super::common_args::JsonFlag;
 use super::config_diff::{self, DiffTense};
 use super::data_directory::assume_owner;
 use super::{CliError, table, user};
-use crate::admin::declared::{ChangeRow, ConflictRow};
-use crate::admin::{self, AdminReply, AdminRequest};
+use crate::admin::backup::ExportLines;
+use crate::admin::config::{ApplyConfig, ChangeRow, ConflictRow, ExportConfig};
+use crate::admin::{self, AdminClientError};
 use crate::config::{self, ConfigLoadError, ConfigProblem, LoadedConfig, SecretResolver};
 use crate::server::ConfigFiles;
 use crate::store::owner::AssumedOwner;
@@ -123,17 +124,11 @@ impl ExportArgs {
         if format == ExportFormat::Jsonl {
             return self.write_jsonl(data, to_stdout);
         }
-        let AdminReply::Objects(objects) = super::send_request(
-            data,
-            AdminRequest::Export {
-                project: self.project.clone(),
-                secrets: self.secrets,
-            },
-            None,
-        )?
-        else {
-            return Err(CliError::other("the reply of the server was unexpected"));
+        let request = ExportConfig {
+            project: self.project.clone(),
+            secrets: self.secrets,
         };
+        let objects = super::send(data, request)?;
         let text = match format {
             ExportFormat::Toml => config::to_toml(&objects, config::HEADER_COMMENTS),
             ExportFormat::Json | ExportFormat::Jsonl => {
@@ -157,24 +152,20 @@ impl ExportArgs {
 
     /// Writes everything as it arrives.
     fn write_jsonl(&self, data: &Path, to_stdout: bool) -> Result<(), CliError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(CliError::other)?;
-        let project = self.project.clone();
+        let runtime = super::new_runtime()?;
+        let request = ExportLines {
+            project: self.project.clone(),
+            logs: self.has_logs(),
+        };
         if to_stdout {
             let _owner = assume_owner(data)?;
-            let written = runtime.block_on(admin::receive_export(
-                data,
-                project,
-                self.has_logs(),
-                io::stdout().lock(),
-            ));
+            let written =
+                runtime.block_on(admin::receive_stream(data, request, io::stdout().lock()));
             return written.map_err(CliError::other);
         }
         let write = |file: &mut File| {
             let _owner = AssumedOwner::assume(data)?;
-            Ok(runtime.block_on(admin::receive_export(data, project, self.has_logs(), file))?)
+            Ok(runtime.block_on(admin::receive_stream(data, request, file))?)
         };
         write_private_file(&self.file, write).map_err(|error| self.write_failed(&*error))
     }
@@ -346,34 +337,26 @@ impl ConfigFilesArgs {
             ));
         }
         let config = serde_json::to_string(&document.root.to_json()).map_err(CliError::other)?;
-        let request = AdminRequest::Declare {
+        let request = ApplyConfig {
+            document: config.into_bytes(),
             prune: self.prune,
             adopt: self.adopt,
             dry,
         };
         let _owner = assume_owner(data)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(CliError::other)?;
-        match runtime
-            .block_on(admin::send_config_request(data, request, config))
-            .map_err(CliError::other)?
-        {
-            AdminReply::Changes(rows) => Ok(rows),
-            AdminReply::Conflicts(rows) => {
+        let applied = super::new_runtime()?.block_on(admin::send_request(data, request, None));
+        applied.map_err(|error| match error {
+            AdminClientError::Refused(error) if error.has_conflicts() => {
                 let problem = |ConflictRow { path, reason }| ConfigProblem {
                     location: document.find_location(&path),
                     path,
                     reason,
                 };
-                let problems: Vec<_> = rows.into_iter().map(problem).collect();
-                Err(CliError::verbatim(1, document.render_problems(&problems)))
+                let problems: Vec<_> = error.into_conflicts().into_iter().map(problem).collect();
+                CliError::verbatim(1, document.render_problems(&problems))
             }
-            AdminReply::Invalid(reason) => Err(CliError::usage(reason)),
-            AdminReply::Refused(reason) => Err(CliError::other(reason)),
-            _ => Err(CliError::other("the reply of the server was unexpected")),
-        }
+            error => error.into(),
+        })
     }
 
     fn print_changes(&self, rows: &[ChangeRow], tense: DiffTense) -> Result<(), CliError> {

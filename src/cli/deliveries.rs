@@ -1,12 +1,15 @@
 //! `overdue deliveries`: delivery results of alerts.
 
+use std::path::Path;
+
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 
-use super::AdminCall;
 use super::common_args::{JsonFlag, ProjectFilter, number_parser};
-use crate::admin::AdminRequest;
-use crate::admin::channel::{DeliveryRow, NamedObject};
+use super::{CliError, send, table};
+use crate::admin::deliveries::{
+    DEFAULT_DELIVERY_LIMIT, DeliveryRow, ListDeliveries, NamedObject, RetryDelivery,
+};
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -54,7 +57,7 @@ struct DeliveryListArgs {
         long,
         env = "OVERDUE_LIMIT",
         value_name = "N",
-        default_value_t = 50,
+        default_value_t = DEFAULT_DELIVERY_LIMIT,
         value_parser = number_parser::<u32>(1..=50_000),
         allow_negative_numbers = true
     )]
@@ -64,43 +67,47 @@ struct DeliveryListArgs {
     json: JsonFlag,
 }
 
-impl From<DeliveriesArgs> for AdminCall {
-    fn from(args: DeliveriesArgs) -> Self {
-        if let Some(DeliveriesCommand::Retry {
-            number,
-            json: JsonFlag { json },
-        }) = args.command
-        {
-            return Self::new(AdminRequest::RetryDelivery { number }, json);
-        }
-        let DeliveryListArgs {
-            project: ProjectFilter { project },
-            channel,
-            check,
-            failed,
-            limit,
-            json: JsonFlag { json },
-        } = args.list;
-        Self::new(
-            AdminRequest::ListDeliveries {
-                project,
-                channel,
-                check,
-                failed,
-                limit,
-            },
-            json,
-        )
+impl DeliveriesArgs {
+    pub(super) fn run(self, data: &Path) -> Result<(), CliError> {
+        let printed = match self.command {
+            Some(DeliveriesCommand::Retry {
+                number,
+                json: JsonFlag { json },
+            }) => {
+                let queued = send(data, RetryDelivery { number })?;
+                let text = format!("queued as delivery {}", queued.number);
+                table::print_created(&text, &queued, json)
+            }
+            None => {
+                let DeliveryListArgs {
+                    project: ProjectFilter { project },
+                    channel,
+                    check,
+                    failed,
+                    limit,
+                    json: JsonFlag { json },
+                } = self.list;
+                let request = ListDeliveries {
+                    project,
+                    channel,
+                    check,
+                    failed,
+                    limit,
+                };
+                table::print_list(&send(data, request)?, json, &HEADINGS, cells)
+            }
+        };
+        printed.map_err(CliError::output_failed)
     }
 }
 
 /// Headings of the table.
-pub(super) const HEADINGS: [&str; 8] = [
+const HEADINGS: [&str; 8] = [
     "NUMBER", "TIME", "CHECK", "CHANNEL", "EVENT", "OUTCOME", "ATTEMPTS", "REASON",
 ];
 
 /// Returns a row of the table.
-pub(super) fn cells(row: &DeliveryRow) -> [String; 8] {
+fn cells(row: &DeliveryRow) -> [String; 8] {
     let name = |named: &Option<NamedObject>| {
         named
             .as_ref()

@@ -13,9 +13,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::common_args::{JsonFlag, read_limited};
-use super::{AdminCall, CliError};
-use crate::admin::AdminRequest;
-use crate::admin::import::{ImportRequest, ImportRow};
+use super::{CliError, table};
+use crate::admin::imports::{AbandonImport, ImportRow, ListImports};
 use crate::domain::timezone::Timezone;
 use crate::import::environment::{MAX_FILE_BYTES, ServerEnvironment};
 use crate::import::{
@@ -130,10 +129,10 @@ fn read_small_file(path: &Path) -> Result<String, CliError> {
 }
 
 /// Headings of the table of imports.
-pub(super) const HEADINGS: [&str; 4] = ["STATE", "NAME", "CHECKS", "BEGUN"];
+const HEADINGS: [&str; 4] = ["STATE", "NAME", "CHECKS", "BEGUN"];
 
 /// Returns a row of the table.
-pub(super) fn cells(row: &ImportRow) -> [String; 4] {
+fn cells(row: &ImportRow) -> [String; 4] {
     [
         row.state.clone(),
         row.name.clone(),
@@ -152,14 +151,11 @@ impl ImportCommand {
             Self::Overdue(args) => args.run(data),
             Self::List {
                 json: JsonFlag { json },
-            } => super::run_call(
-                &data()?,
-                AdminCall::new(AdminRequest::Import(ImportRequest::List), json),
-            ),
-            Self::Abandon { import } => super::run_call(
-                &data()?,
-                AdminRequest::Import(ImportRequest::Abandon { import }).into(),
-            ),
+            } => {
+                let rows = super::send(&data()?, ListImports {})?;
+                table::print_list(&rows, json, &HEADINGS, cells).map_err(CliError::output_failed)
+            }
+            Self::Abandon { import } => super::send(&data()?, AbandonImport { import }),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! `overdue key`: the flags of its subcommands.
 
+use std::path::Path;
+
 use clap::Subcommand;
 use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser as _};
 
-use super::AdminCall;
 use super::common_args::{JsonFlag, ProjectFilter, TargetProject, number_parser};
-use crate::admin::{AdminRequest, KeyRow};
+use super::{CliError, send, table};
+use crate::admin::keys::{CreateKey, KeyRow, ListKeys, RevokeKey};
 use crate::domain::project::{KeyAccess, KeyLabel};
 
 #[derive(Subcommand)]
@@ -58,40 +60,42 @@ fn access_parser() -> impl clap::builder::TypedValueParser<Value = KeyAccess> {
         .try_map(|word| KeyAccess::parse(&word).ok_or("no such access"))
 }
 
-impl From<KeyCommand> for AdminCall {
-    fn from(command: KeyCommand) -> Self {
-        match command {
-            KeyCommand::Create {
+impl KeyCommand {
+    pub(super) fn run(self, data: &Path) -> Result<(), CliError> {
+        let printed = match self {
+            Self::Create {
                 project: TargetProject { project },
                 access,
                 label,
                 json: JsonFlag { json },
-            } => Self::new(
-                AdminRequest::CreateKey {
+            } => {
+                let request = CreateKey {
                     project,
                     access,
                     label,
-                },
-                json,
-            ),
-            KeyCommand::List {
+                };
+                let created = send(data, request)?;
+                table::print_created(&created.key, &created, json)
+            }
+            Self::List {
                 project: ProjectFilter { project },
                 show_ping_keys,
                 json: JsonFlag { json },
-            } => Self::new(
-                AdminRequest::ListKeys {
+            } => {
+                let request = ListKeys {
                     project,
                     show_ping_keys,
-                },
-                json,
-            ),
-            KeyCommand::Revoke { id } => AdminRequest::RevokeKey { id }.into(),
-        }
+                };
+                table::print_list(&send(data, request)?, json, &HEADINGS, cells)
+            }
+            Self::Revoke { id } => return send(data, RevokeKey { id }),
+        };
+        printed.map_err(CliError::output_failed)
     }
 }
 
 /// Headings of the table.
-pub(super) const HEADINGS: [&str; 7] = [
+const HEADINGS: [&str; 7] = [
     "ID",
     "PROJECT",
     "ACCESS",
@@ -102,7 +106,7 @@ pub(super) const HEADINGS: [&str; 7] = [
 ];
 
 /// Returns a row of the table. For a key that is not shown it contains the first characters.
-pub(super) fn cells(row: &KeyRow) -> [String; 7] {
+fn cells(row: &KeyRow) -> [String; 7] {
     let hint = if row.hint.is_empty() {
         String::new()
     } else {

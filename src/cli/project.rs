@@ -7,9 +7,11 @@ use clap::builder::FalseyValueParser;
 use clap::{ArgGroup, Args, Subcommand};
 
 use super::common_args::{ANY_U32, JsonFlag, confirm_deletion, number_parser};
-use super::{AdminCall, CliError};
-use crate::admin::import::ImportRequest;
-use crate::admin::{AdminReply, AdminRequest, CheckLimit, ProjectRow};
+use super::{CliError, send, table};
+use crate::admin::projects::{
+    CheckLimit, CreateProject, DeleteProject, ListProjects, ProjectRow, ReleaseProject,
+    UpdateProject,
+};
 use crate::domain::project::{DEFAULT_PING_LOG_LIMIT, ProjectName};
 
 #[derive(Subcommand)]
@@ -94,106 +96,84 @@ pub(super) struct ProjectLimitsArgs {
     ping_log_limit: Option<u32>,
 }
 
-impl From<ProjectCommand> for AdminCall {
-    fn from(command: ProjectCommand) -> Self {
-        match command {
-            ProjectCommand::Create {
-                name,
-                limits:
-                    ProjectLimitsArgs {
-                        check_limit,
-                        ping_log_limit,
-                    },
-                json: JsonFlag { json },
-            } => {
-                let check_limit = check_limit.unwrap_or(CheckLimit::None);
-                let ping_log_limit = ping_log_limit.unwrap_or(DEFAULT_PING_LOG_LIMIT);
-                Self::new(
-                    AdminRequest::CreateProject {
-                        name,
-                        check_limit,
-                        ping_log_limit,
-                    },
-                    json,
-                )
-            }
-            ProjectCommand::List {
-                json: JsonFlag { json },
-            } => Self::new(AdminRequest::ListProjects {}, json),
-            ProjectCommand::Rename { project, name } => AdminRequest::SetProject {
-                project,
-                name: Some(name),
-                check_limit: None,
-                ping_log_limit: None,
-            }
-            .into(),
-            ProjectCommand::Delete { project, yes: _ } => {
-                AdminRequest::DeleteProject { project }.into()
-            }
-            ProjectCommand::Release { project } => {
-                AdminRequest::Import(ImportRequest::Release { project }).into()
-            }
-            ProjectCommand::Set {
-                project,
-                limits:
-                    ProjectLimitsArgs {
-                        check_limit,
-                        ping_log_limit,
-                    },
-            } => AdminRequest::SetProject {
-                project,
-                name: None,
-                check_limit,
-                ping_log_limit,
-            }
-            .into(),
-        }
-    }
-}
-
 impl ProjectCommand {
     /// True if a database would be created in this directory.
     pub(super) fn creates_database(&self, data: &Path) -> bool {
         matches!(self, Self::Create { .. }) && !super::data_directory::has_database(data)
     }
 
-    /// Requires a confirmation before a project is deleted: on the terminal, or with `--yes`. `ask`
-    /// sends an admin request.
-    pub(super) fn confirm_deletion(
-        &self,
-        ask: impl FnOnce(AdminRequest) -> Result<AdminReply, CliError>,
-    ) -> Result<(), CliError> {
-        let Self::Delete {
-            project,
-            yes: false,
-        } = self
-        else {
-            return Ok(());
-        };
-        let AdminReply::Projects(rows) = ask(AdminRequest::ListProjects {})? else {
-            return Ok(());
-        };
-        let row = rows
-            .iter()
-            .find(|row| row.name == *project)
-            .or_else(|| rows.iter().find(|row| row.uuid.to_string() == *project));
-        // The deletion itself reports that there is no such project.
-        let Some(ProjectRow { name, checks, .. }) = row else {
-            return Ok(());
-        };
-        let what =
-            format!("the project {name:?} with its {checks} checks and all keys and channels");
-        if !io::stdin().is_terminal() {
-            return Err(CliError::usage(format!(
-                "this deletes {what}; add --yes to confirm"
-            )));
+    pub(super) fn run(self, data: &Path) -> Result<(), CliError> {
+        match self {
+            Self::Create {
+                name,
+                limits,
+                json: JsonFlag { json },
+            } => {
+                let request = CreateProject {
+                    name,
+                    check_limit: limits.check_limit.unwrap_or_default(),
+                    ping_log_limit: limits.ping_log_limit.unwrap_or(DEFAULT_PING_LOG_LIMIT),
+                };
+                let created = send(data, request)?;
+                table::print_uuid(&created, json).map_err(CliError::output_failed)
+            }
+            Self::List {
+                json: JsonFlag { json },
+            } => {
+                let rows = send(data, ListProjects {})?;
+                table::print_list(&rows, json, &HEADINGS, cells).map_err(CliError::output_failed)
+            }
+            Self::Rename { project, name } => {
+                let request = UpdateProject {
+                    project,
+                    name: Some(name),
+                    check_limit: None,
+                    ping_log_limit: None,
+                };
+                send(data, request)
+            }
+            Self::Delete { project, yes } => {
+                if !yes {
+                    confirm_project_deletion(data, &project)?;
+                }
+                send(data, DeleteProject { project })
+            }
+            Self::Release { project } => send(data, ReleaseProject { project }),
+            Self::Set { project, limits } => {
+                let request = UpdateProject {
+                    project,
+                    name: None,
+                    check_limit: limits.check_limit,
+                    ping_log_limit: limits.ping_log_limit,
+                };
+                send(data, request)
+            }
         }
-        confirm_deletion(&what, io::stdin().lock(), io::stderr())
     }
 }
 
+/// Requires a confirmation on the terminal before a project is deleted.
+fn confirm_project_deletion(data: &Path, project: &str) -> Result<(), CliError> {
+    let rows = send(data, ListProjects {})?;
+    let row = rows
+        .iter()
+        .find(|row| row.name == project)
+        .or_else(|| rows.iter().find(|row| row.uuid.to_string() == project));
+    // The deletion itself reports that there is no such project.
+    let Some(ProjectRow { name, checks, .. }) = row else {
+        return Ok(());
+    };
+    let what = format!("the project {name:?} with its {checks} checks and all keys and channels");
+    if !io::stdin().is_terminal() {
+        return Err(CliError::usage(format!(
+            "this deletes {what}; add --yes to confirm"
+        )));
+    }
+    confirm_deletion(&what, io::stdin().lock(), io::stderr())
+}
+
 /// Headings of the table of projects.
-pub(super) const HEADINGS: [&str; 6] = [
+const HEADINGS: [&str; 6] = [
     "UUID",
     "NAME",
     "CHECKS",
@@ -203,7 +183,7 @@ pub(super) const HEADINGS: [&str; 6] = [
 ];
 
 /// Returns a row of the table.
-pub(super) fn cells(row: &ProjectRow) -> [String; 6] {
+fn cells(row: &ProjectRow) -> [String; 6] {
     let limit = row
         .check_limit
         .map_or("none".into(), |limit| limit.to_string());

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Write as _};
 
 use serde::Serialize;
 
+use crate::admin::CreatedObject;
 use crate::channels::render::sanitize::is_bidi_control;
 
 /// Returns text that is safe for a terminal, on one line. Names, user agents and errors may
@@ -53,11 +54,13 @@ pub(super) fn print_created(text: &str, row: &impl Serialize, json: bool) -> io:
     print_lines(&[if json { to_json(row)? } else { sanitize(text) }])
 }
 
-/// Prints all fields of the one row: as a JSON object, or as a table.
-pub(super) fn print_record(rows: &[impl Serialize], json: bool) -> io::Result<()> {
-    let Some(row) = rows.first() else {
-        return Ok(());
-    };
+/// Prints the UUID of a created object.
+pub(super) fn print_uuid(object: &CreatedObject, json: bool) -> io::Result<()> {
+    print_created(&object.uuid.to_string(), object, json)
+}
+
+/// Prints all fields of a row: as a JSON object, or as a table.
+pub(super) fn print_record(row: &impl Serialize, json: bool) -> io::Result<()> {
     if json {
         return ignore_closed_pipe(print_lines(&[to_json(row)?]));
     }

@@ -1,14 +1,18 @@
 //! `overdue user`: the flags of its subcommands.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::path::Path;
 
 use clap::builder::FalseyValueParser;
 use clap::{ArgGroup, Args, Subcommand};
 
-use super::common_args::{JsonFlag, YesFlag};
-use super::{AdminCall, CliError, table};
-use crate::admin::AdminRequest;
-use crate::admin::user::{GrantRow, LinkRow, ProjectGrantRow, UserAction, UserRow};
+use super::common_args::{JsonFlag, YesFlag, confirm_deletion_on_terminal};
+use super::{CliError, send, table};
+use crate::admin::CreatedObject;
+use crate::admin::users::{
+    CreateLink, CreateSetupLink, CreateUser, CreatedUser, DeleteUser, EndSessions, GrantRow,
+    LinkRow, ListUsers, ProjectGrantRow, RemoveSecondFactor, SetPassword, UpdateUser, UserRow,
+};
 use crate::domain::user::{Membership, Password, PasswordHash, UserName};
 use crate::util::password;
 use crate::util::random::Random;
@@ -206,10 +210,9 @@ impl PasswordArgs {
 }
 
 impl UserSubcommand {
-    /// Returns the request. A password is read and hashed here.
-    pub(super) fn into_call(self) -> Result<AdminCall, CliError> {
-        let of = |user, what| AdminRequest::OfUser { user, what };
-        Ok(match self {
+    /// Sends the request and prints its reply. A password is read and hashed here.
+    pub(super) fn run(self, data: &Path) -> Result<(), CliError> {
+        let printed = match self {
             Self::Create {
                 name,
                 role,
@@ -220,32 +223,36 @@ impl UserSubcommand {
                 let grant = role
                     .into_grant()
                     .ok_or_else(|| CliError::usage("give --owner, --member or --read-only"))?;
-                AdminCall::new(
-                    AdminRequest::CreateUser {
-                        name,
-                        password,
-                        grant,
-                    },
-                    json,
-                )
+                let request = CreateUser {
+                    name,
+                    password,
+                    grant,
+                };
+                let CreatedUser { uuid, link } = send(data, request)?;
+                match link {
+                    Some(link) => print_link(&link, json),
+                    None => table::print_uuid(&CreatedObject { uuid }, json),
+                }
             }
             Self::List {
                 json: JsonFlag { json },
-            } => AdminCall::new(AdminRequest::ListUsers {}, json),
+            } => table::print_list(&send(data, ListUsers {})?, json, &HEADINGS, cells),
             Self::Passwd { user, password } => {
-                let hash = password
+                let password = password
                     .read_hash(&user)?
                     .ok_or_else(|| CliError::usage("give the password with --password-stdin"))?;
-                of(user, UserAction::Password(hash)).into()
+                return send(data, SetPassword { user, password });
             }
             Self::Link {
-                user: None,
+                user,
                 json: JsonFlag { json },
-            } => AdminCall::new(AdminRequest::SetupLink {}, json),
-            Self::Link {
-                user: Some(user),
-                json: JsonFlag { json },
-            } => AdminCall::new(of(user, UserAction::Link), json),
+            } => {
+                let link = match user {
+                    None => send(data, CreateSetupLink {})?,
+                    Some(user) => send(data, CreateLink { user })?,
+                };
+                print_link(&link, json)
+            }
             Self::Set {
                 user,
                 name,
@@ -253,35 +260,29 @@ impl UserSubcommand {
                 disable,
                 enable,
             } => {
-                let disabled = (disable || enable).then_some(disable);
-                of(
+                let request = UpdateUser {
                     user,
-                    UserAction::Set {
-                        name,
-                        grant: role.into_grant(),
-                        disabled,
-                    },
-                )
-                .into()
+                    name,
+                    grant: role.into_grant(),
+                    disabled: (disable || enable).then_some(disable),
+                };
+                return send(data, request);
             }
-            Self::ResetTotp { user } => of(user, UserAction::ResetTotp).into(),
-            Self::Delete {
-                user,
-                yes: YesFlag { yes },
-            } => {
-                let deletion_target = (!yes).then(|| format!("the user {user:?}"));
-                AdminCall {
-                    deletion_target,
-                    ..of(user, UserAction::Delete).into()
+            Self::ResetTotp { user } => return send(data, RemoveSecondFactor { user }),
+            Self::Delete { user, yes } => {
+                if !yes.yes {
+                    confirm_deletion_on_terminal(&format!("the user {user:?}"))?;
                 }
+                return send(data, DeleteUser { user });
             }
-            Self::SignOut { user } => of(user, UserAction::SignOut).into(),
-        })
+            Self::SignOut { user } => return send(data, EndSessions { user }),
+        };
+        printed.map_err(CliError::output_failed)
     }
 }
 
 /// Headings of the table.
-pub(super) const HEADINGS: [&str; 7] = [
+const HEADINGS: [&str; 7] = [
     "UUID",
     "NAME",
     "STATUS",
@@ -292,7 +293,7 @@ pub(super) const HEADINGS: [&str; 7] = [
 ];
 
 /// Returns a row of the table.
-pub(super) fn cells(row: &UserRow) -> [String; 7] {
+fn cells(row: &UserRow) -> [String; 7] {
     let access = match &row.grant {
         GrantRow::Owner => "everything".into(),
         GrantRow::Projects(projects) if projects.is_empty() => "nothing".into(),
@@ -332,7 +333,7 @@ pub(super) fn print_link_hint<'a>(links: impl IntoIterator<Item = &'a LinkRow>) 
 }
 
 /// Prints a link. Without a server its base URL is unknown.
-pub(super) fn print_link(row: &LinkRow, json: bool) -> io::Result<()> {
+fn print_link(row: &LinkRow, json: bool) -> io::Result<()> {
     if !json {
         print_link_hint([row]);
     }

@@ -6,9 +6,9 @@ use clap::{ArgGroup, Args, Subcommand};
 
 use super::channel::print_warnings;
 use super::common_args::{JsonFlag, ProjectFilter, TargetProject};
-use super::{AdminCall, CliError};
-use crate::admin::window::WindowRow;
-use crate::admin::{AdminReply, AdminRequest};
+use super::{CliError, send, table};
+use crate::admin::checks::ListChecks;
+use crate::admin::windows::{CreateWindow, DeleteWindow, ListWindows, WindowRow};
 use crate::domain::channel::seconds_of;
 use crate::domain::check_input;
 use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimesInput};
@@ -110,10 +110,10 @@ fn parse_minutes(text: &str) -> Result<u64, String> {
     Ok(seconds_of(text, 60, max_secs)?.unsigned_abs() / 60)
 }
 
-impl From<WindowCommand> for AdminCall {
-    fn from(command: WindowCommand) -> Self {
-        match command {
-            WindowCommand::Create {
+impl WindowCommand {
+    pub(super) fn run(self, data: &Path) -> Result<(), CliError> {
+        match self {
+            Self::Create {
                 project: TargetProject { project },
                 name,
                 about,
@@ -122,7 +122,7 @@ impl From<WindowCommand> for AdminCall {
                 from,
                 to,
                 minutes,
-                json: JsonFlag { json },
+                json,
             } => {
                 let times = WindowTimesInput {
                     from,
@@ -131,76 +131,61 @@ impl From<WindowCommand> for AdminCall {
                     minutes,
                     tz,
                 };
-                Self::new(
-                    AdminRequest::CreateWindow {
-                        project,
-                        name,
-                        tags: about.tags(),
-                        times,
-                    },
-                    json,
-                )
+                let request = CreateWindow {
+                    project,
+                    name,
+                    tags: about.tags(),
+                    times,
+                };
+                create(data, request, &json)
             }
-            WindowCommand::List {
+            Self::List {
                 project: ProjectFilter { project },
                 json: JsonFlag { json },
-            } => Self::new(AdminRequest::ListWindows { project }, json),
-            WindowCommand::Delete {
+            } => {
+                let rows = send(data, ListWindows { project })?;
+                table::print_list(&rows, json, &HEADINGS, cells).map_err(CliError::output_failed)
+            }
+            Self::Delete {
                 window,
                 project: ProjectFilter { project },
-            } => AdminRequest::DeleteWindow { project, window }.into(),
+            } => send(data, DeleteWindow { project, window }),
         }
     }
 }
 
-impl From<MuteArgs> for AdminCall {
-    fn from(
-        MuteArgs {
-            minutes,
-            project: TargetProject { project },
-            about,
-            json: JsonFlag { json },
-        }: MuteArgs,
-    ) -> Self {
-        let times = WindowTimesInput {
-            minutes: Some(minutes),
-            ..WindowTimesInput::default()
-        };
-        let name = Name::parse("mute").unwrap_or_default();
-        Self::new(
-            AdminRequest::CreateWindow {
-                project,
-                name,
-                tags: about.tags(),
-                times,
+impl MuteArgs {
+    pub(super) fn run(self, data: &Path) -> Result<(), CliError> {
+        let request = CreateWindow {
+            project: self.project.project,
+            name: Name::parse("mute").unwrap_or_default(),
+            tags: self.about.tags(),
+            times: WindowTimesInput {
+                minutes: Some(self.minutes),
+                ..WindowTimesInput::default()
             },
-            json,
-        )
+        };
+        create(data, request, &self.json)
     }
 }
 
-/// Sends the request, and warns of a new window whose tags no check has. The window is created all
-/// the same: checks may get the tags before it opens.
-pub(super) fn ask(data: &Path, call: AdminCall) -> Result<(), CliError> {
-    let tagged = match &call.request {
-        AdminRequest::CreateWindow { project, tags, .. } if tags.iter().next().is_some() => {
-            Some((project.clone(), tags.clone()))
-        }
-        _ => None,
-    };
-    super::run_call(data, call)?;
-    let Some((project, tags)) = tagged else {
+/// Creates a window, and warns if no check has its tags. The window is created all the same: checks
+/// may get the tags before it opens.
+fn create(data: &Path, request: CreateWindow, json: &JsonFlag) -> Result<(), CliError> {
+    let project = request.project.clone();
+    let tags = request.tags.clone();
+    let created = send(data, request)?;
+    table::print_uuid(&created, json.json).map_err(CliError::output_failed)?;
+    if tags.iter().next().is_none() {
         return Ok(());
-    };
-    let checks = AdminRequest::ListChecks {
+    }
+    let checks = ListChecks {
         project,
-        tags: tags.iter().map(str::to_owned).collect(),
-        statuses: None,
+        tag: tags.iter().map(str::to_owned).collect(),
+        status: Vec::new(),
     };
     // The window exists, even if this request fails.
-    if let Ok(AdminReply::Checks(rows)) = super::send_request(data, checks, None)
-        && rows.is_empty()
-    {
+    if send(data, checks).is_ok_and(|checks| checks.into_rows().is_empty()) {
         print_warnings(&[no_check(&tags)]);
     }
     Ok(())
@@ -224,10 +209,10 @@ fn no_check(tags: &Tags) -> String {
 }
 
 /// Headings of the table.
-pub(super) const HEADINGS: [&str; 6] = ["UUID", "PROJECT", "NAME", "TAGS", "OPEN", "NOW"];
+const HEADINGS: [&str; 6] = ["UUID", "PROJECT", "NAME", "TAGS", "OPEN", "NOW"];
 
 /// Returns a row of the table.
-pub(super) fn cells(row: &WindowRow) -> [String; 6] {
+fn cells(row: &WindowRow) -> [String; 6] {
     let open = match (&row.schedule, row.minutes) {
         (Some(schedule), Some(minutes)) => format!(
             "{schedule} ({}), {minutes} min",

@@ -42,6 +42,7 @@ pub(super) use auth::authenticate;
 use check_fields::{CheckFields, FieldError, RequestDocument};
 pub use endpoints::{ApiVersion, ENDPOINTS, EndpointRow, Verb, VerbRules};
 pub(super) use endpoints::{Endpoint, is_fixed_segment};
+pub use openapi::OpenApiParts;
 use view::{ApiView, CheckMembers};
 
 /// Maximum bytes of a request body; longer ones are answered with 413.
@@ -63,7 +64,7 @@ impl ApiState {
             rate_limit: key_rate(config.api_rate).map(KeyedTokenBuckets::new),
             unique_keys: Arc::default(),
             list_limit: list_limit::ListLimit::new(),
-            openapi: openapi::description(&config.base_url).into(),
+            openapi: openapi::description(&config.base_url, config.other_endpoints).into(),
         }
     }
 }

@@ -37,6 +37,7 @@ impl Running {
             connections_per_address: 100,
             access_log: false,
             metrics_token: None,
+            other_endpoints: None,
         };
         let blocking = Arc::new(BlockingThreads::start(1).unwrap());
         let server = HttpServer::with_connection_limit(

@@ -5,6 +5,8 @@ use std::sync::Arc;
 mod status;
 mod test_message;
 
+use serde::{Deserialize, Serialize};
+
 use super::{OperationError, check, submit};
 use crate::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
 use crate::domain::formatting::format_count;
@@ -131,6 +133,8 @@ pub async fn disable(handle: &Handle, channel: ChannelId) -> Result<(), Operatio
 }
 
 /// Selection of checks of a channel's project.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CheckSelection {
     /// Every check.
     All,

@@ -89,6 +89,13 @@ pub async fn abandon(handle: &Handle, import: ImportId) -> Result<(), OperationE
     submit_step(handle, ImportStep::Abandon { import }).await
 }
 
+/// Queues the discarding of an import. If the queue is full, the import ends after an hour without
+/// activity.
+pub fn queue_abandonment(handle: &Handle, import: ImportId) {
+    let step = ImportStep::Abandon { import };
+    drop(handle.submit(Command::Import(Box::new(step))));
+}
+
 /// Ends the trial of a project.
 ///
 /// # Errors

@@ -11,7 +11,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::passed_sockets::PassedSockets;
-use super::{CertificateFiles, DEFAULT_LISTEN, MailPingConfig, ServeError, ServerConfig};
+use super::{
+    ADMIN_DESCRIPTION, CertificateFiles, DEFAULT_LISTEN, MailPingConfig, ServeError, ServerConfig,
+};
 use crate::admin;
 use crate::engine::Handle;
 use crate::http::{self, BaseUrl, BaseUrlError, HttpTls};
@@ -196,6 +198,7 @@ impl Listeners {
             connections_per_address,
             access_log,
             metrics_token,
+            other_endpoints: Some(ADMIN_DESCRIPTION),
         };
         let ServerThreads {
             connections,

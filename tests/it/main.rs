@@ -13,6 +13,7 @@
     reason = "these are tests, helper functions included"
 )]
 
+mod admin_socket;
 mod api;
 mod backup;
 mod badges;

@@ -570,7 +570,64 @@ async fn every_operation_answers_as_described() {
                 .map(|method| (method.to_uppercase(), path.clone()))
                 .collect::<Vec<_>>()
         });
-    assert_eq!(described.seen, operations.collect());
+    let served_here = operations.filter(|(_, path)| !path.starts_with("/admin/"));
+    assert_eq!(described.seen, served_here.collect());
+    server.stop().await;
+}
+
+/// Collects the values of all references.
+fn references<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
+    match value {
+        Value::Object(object) => {
+            found.extend(object.get("$ref"));
+            object.values().for_each(|value| references(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn endpoints_of_the_admin_socket_are_described_and_not_served_over_tcp() {
+    let server = TestServer::start().await;
+    let described = OpenApiDocument::of(&server).await;
+    let mut operations = BTreeSet::new();
+    for (path, item) in described.document["paths"].as_object().unwrap() {
+        let Some(admin_path) = path.strip_prefix("/admin") else {
+            continue;
+        };
+        let url = item["servers"][0]["url"].as_str().unwrap();
+        assert_eq!(
+            format!("{url}/admin"),
+            format!("http://localhost{}", overdue::admin::BASE_PATH)
+        );
+        for (method, operation) in item.as_object().unwrap() {
+            if method == "servers" {
+                continue;
+            }
+            let method = method.to_uppercase();
+            assert_eq!(operation["tags"], json!(["admin"]), "{method} {path}");
+            assert!(operation["responses"]["404"].is_object(), "{method} {path}");
+            let address =
+                format!("{}{admin_path}", overdue::admin::BASE_PATH).replace(['{', '}'], "");
+            let answer = server.send(&method, &address, &[], b"").await;
+            assert_eq!(answer.status, 404, "{method} {path}");
+            operations.insert((method, admin_path.to_owned()));
+        }
+    }
+    let routes = overdue::admin::endpoints();
+    assert_eq!(
+        operations,
+        routes
+            .map(|(method, path)| (method.to_owned(), path.to_owned()))
+            .collect()
+    );
+    let mut found = Vec::new();
+    references(&described.document, &mut found);
+    for reference in found {
+        let pointer = reference.as_str().unwrap().trim_start_matches('#');
+        assert!(described.document.pointer(pointer).is_some(), "{pointer}");
+    }
     server.stop().await;
 }
 

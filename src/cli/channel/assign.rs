@@ -3,7 +3,7 @@
 use clap::Args;
 use clap::builder::FalseyValueParser;
 
-use crate::admin::channel::CheckSelectionRow;
+use crate::operations::channel::CheckSelection;
 
 /// Selection of checks of the channel's project.
 #[derive(Args)]
@@ -23,7 +23,7 @@ pub(in crate::cli) struct AssignedChecksArgs {
     check: Vec<String>,
 }
 
-impl From<AssignedChecksArgs> for CheckSelectionRow {
+impl From<AssignedChecksArgs> for CheckSelection {
     fn from(AssignedChecksArgs { all, tag, check }: AssignedChecksArgs) -> Self {
         match () {
             () if all => Self::All,
@@ -34,10 +34,10 @@ impl From<AssignedChecksArgs> for CheckSelectionRow {
 }
 
 /// Parses `all` or `tag:TAG`.
-pub(super) fn parse_initial_checks(text: &str) -> Result<CheckSelectionRow, &'static str> {
+pub(super) fn parse_initial_checks(text: &str) -> Result<CheckSelection, &'static str> {
     match text.strip_prefix("tag:") {
-        Some(tag) if !tag.is_empty() => Ok(CheckSelectionRow::Tagged(vec![tag.into()])),
-        None if text == "all" => Ok(CheckSelectionRow::All),
+        Some(tag) if !tag.is_empty() => Ok(CheckSelection::Tagged(vec![tag.into()])),
+        None if text == "all" => Ok(CheckSelection::All),
         _ => Err("give all or tag:TAG"),
     }
 }

@@ -1,17 +1,9 @@
 //! Results of channel tests, as text and as JSON.
 
-use crate::admin::channel::{MemberTestRow, TestRow};
-use crate::cli::{CliError, table};
+use std::io::{self, Write as _};
 
-/// Returns the result of a test that was delivered, in words; otherwise an error.
-pub(super) fn test_message(row: &TestRow) -> Result<String, CliError> {
-    let text = test_words(row);
-    if row.delivered {
-        Ok(text)
-    } else {
-        Err(CliError::other(text))
-    }
-}
+use crate::admin::channels::{MemberTestRow, TestReply, TestRow};
+use crate::cli::{CliError, table};
 
 /// Returns the result of a test in words.
 fn test_words(row: &TestRow) -> String {
@@ -30,43 +22,49 @@ fn test_words(row: &TestRow) -> String {
 }
 
 /// Returns the results of the tests of a group: a line for each of its channels.
-pub(super) fn member_test_lines(rows: &[MemberTestRow]) -> Vec<String> {
+fn member_test_lines(rows: &[MemberTestRow]) -> Vec<String> {
     rows.iter()
         .map(|row| table::sanitize(&format!("{}: {}", row.name, test_words(&row.test))))
         .collect()
 }
 
-/// Returns an error if no channel of a group accepted its test.
-pub(super) fn require_delivery(rows: &[MemberTestRow]) -> Result<(), CliError> {
-    if rows.iter().any(|row| row.test.delivered) {
-        Ok(())
+/// Returns the result of a test that was delivered, in words; otherwise an error.
+fn delivered_words(row: &TestRow) -> Result<String, CliError> {
+    if row.delivered {
+        Ok(test_words(row))
     } else {
-        Err(CliError::other(
-            "not delivered: no channel of the group accepted it",
-        ))
+        Err(CliError::other(test_words(row)))
     }
 }
 
-/// Prints the results of the tests of a group.
-pub(in crate::cli) fn print_group_test_results(
-    rows: &[MemberTestRow],
-    json: bool,
-) -> Result<(), CliError> {
-    let lines = if json {
-        vec![table::to_json(rows).map_err(CliError::other)?]
-    } else {
-        member_test_lines(rows)
+/// Returns an error if no channel accepted its test.
+fn require_delivery(reply: &TestReply) -> Result<(), CliError> {
+    match reply {
+        TestReply::Channel(row) => delivered_words(row).map(drop),
+        TestReply::Group(rows) if rows.iter().any(|row| row.test.delivered) => Ok(()),
+        TestReply::Group(_) => Err(CliError::other(
+            "not delivered: no channel of the group accepted it",
+        )),
+    }
+}
+
+/// Writes the result of a test to standard error.
+pub(super) fn report_test_result(reply: &TestReply) -> Result<(), CliError> {
+    let lines = match reply {
+        TestReply::Channel(row) => vec![delivered_words(row)?],
+        TestReply::Group(rows) => member_test_lines(rows),
     };
-    table::print_lines(&lines).map_err(CliError::output_failed)?;
-    require_delivery(rows)
+    let _ = writeln!(io::stderr(), "{}", lines.join("\n"));
+    require_delivery(reply)
 }
 
 /// Prints the result of a test.
-pub(in crate::cli) fn print_test_result(row: &TestRow, json: bool) -> Result<(), CliError> {
-    let text = test_message(row);
-    if json || text.is_ok() {
-        table::print_created(text.as_deref().unwrap_or_default(), row, json)
-            .map_err(CliError::output_failed)?;
-    }
-    text.map(drop)
+pub(super) fn print_test_result(reply: &TestReply, json: bool) -> Result<(), CliError> {
+    let lines = match reply {
+        _ if json => vec![table::to_json(reply).map_err(CliError::other)?],
+        TestReply::Channel(row) => vec![table::sanitize(&delivered_words(row)?)],
+        TestReply::Group(rows) => member_test_lines(rows),
+    };
+    table::print_lines(&lines).map_err(CliError::output_failed)?;
+    require_delivery(reply)
 }

@@ -5,13 +5,18 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
-use super::super::CliError;
 use super::super::data_directory::assume_owner;
-use crate::admin::import::ImportRequest;
-use crate::admin::{AdminClient, AdminReply, AdminRequest};
+use super::super::{CliError, new_runtime};
+use crate::admin::imports::{
+    AbandonImport, AddLogEntries, AddLongPing, AddObjects, BeginImport, FinishImport,
+    FinishedImport,
+};
+use crate::admin::projects::ListProjects;
+use crate::admin::{AdminClient, AdminClientError, AdminRequest};
 use crate::domain::ids::CheckId;
 use crate::domain::import_contents::{ImportContents, ImportedFlip, ImportedPing};
 use crate::domain::import_item::{ImportItemCounts, NumberedFlip, NumberedPing};
@@ -96,13 +101,6 @@ pub(super) fn connect_to_server(
     Ok(session.map(|session| (runtime, session)))
 }
 
-fn new_runtime() -> Result<Runtime, CliError> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(CliError::other)
-}
-
 impl ImportUpload {
     /// Begins the import.
     pub(super) fn begin(
@@ -127,16 +125,12 @@ impl ImportUpload {
             failure: None,
             is_finished: true,
         };
-        match upload.request(ImportRequest::Begin {
+        let begun = upload.request(BeginImport {
             ids: numbering::count_ids(imported),
             checks,
-        })? {
-            AdminReply::ImportBegun(import) => {
-                upload.import = import;
-                upload.is_finished = false;
-            }
-            _ => return Err(unexpected_reply()),
-        }
+        })?;
+        upload.import = begun.import;
+        upload.is_finished = false;
         upload.checks = numbering::check_ids(imported, upload.import);
         Ok(upload)
     }
@@ -187,7 +181,7 @@ impl ImportUpload {
         if flips.is_empty() {
             Ok(())
         } else {
-            self.request_done(ImportRequest::Log {
+            self.request(AddLogEntries {
                 import,
                 pings: Vec::new(),
                 flips,
@@ -238,26 +232,22 @@ impl ImportUpload {
     }
 
     fn send_rows(&mut self, pings: Vec<ImportPingRow>) -> Result<(), CliError> {
-        self.request_done(ImportRequest::Log {
+        self.request(AddLogEntries {
             import: self.import,
             pings,
             flips: Vec::new(),
         })
     }
 
-    /// Sends a ping whose body is too long for a request: the body is sent before it, in parts.
+    /// Sends a ping whose body is too long for JSON.
     fn send_long_ping(&mut self, mut ping: NumberedPing) -> Result<(), CliError> {
         self.counts.pings += 1;
         let body = std::mem::take(&mut ping.body);
-        let request = ImportRequest::LongPing {
+        self.request(AddLongPing {
             import: self.import,
             ping: ping.into(),
-            bytes: body.len(),
-        };
-        match self.request_with_body(request, body.into())? {
-            AdminReply::Done => Ok(()),
-            _ => Err(unexpected_reply()),
-        }
+            body: body.into(),
+        })
     }
 
     fn send_flips(&mut self) -> Result<(), CliError> {
@@ -272,7 +262,7 @@ impl ImportUpload {
                     flip: flip.flip,
                 })
             });
-            self.request_done(ImportRequest::Log {
+            self.request(AddLogEntries {
                 import,
                 pings: Vec::new(),
                 flips: flips.collect(),
@@ -308,13 +298,13 @@ impl ImportUpload {
     }
 
     fn send_objects(&mut self, objects: Vec<ImportItemRow>) -> Result<(), CliError> {
-        self.request_done(ImportRequest::Objects {
+        self.request(AddObjects {
             import: self.import,
             objects,
         })
     }
 
-    fn finish_request(&self, ending: &ImportFinish, look: bool, replace: bool) -> ImportRequest {
+    fn finish_request(&self, ending: &ImportFinish, look: bool, replace: bool) -> FinishImport {
         let secrets = ending
             .secrets
             .iter()
@@ -323,18 +313,14 @@ impl ImportUpload {
         let signing = ending
             .badge_secret
             .map(|BadgeSecret(secret)| item_rows::encode_bytes(&secret));
-        let import = self.import;
-        let live = ending.live;
-        let newest = ending.newest.map(Timestamp::micros);
-        let expected = self.counts.into();
-        ImportRequest::Finish {
+        FinishImport {
             look,
-            import,
-            live,
-            newest,
+            import: self.import,
+            live: ending.live,
+            newest: ending.newest.map(Timestamp::micros),
             secrets,
             signing,
-            expected,
+            expected: self.counts,
             replace,
         }
     }
@@ -344,12 +330,8 @@ impl ImportUpload {
         &mut self,
         ending: &ImportFinish,
     ) -> Result<(usize, LocalChanges), CliError> {
-        match self.request(self.finish_request(ending, true, true))? {
-            AdminReply::Imported(replaced, checks, pings) => {
-                Ok((replaced, LocalChanges { checks, pings }))
-            }
-            _ => Err(unexpected_reply()),
-        }
+        self.request(self.finish_request(ending, true, true))
+            .map(import_result)
     }
 
     /// Makes everything visible. Returns the number of projects that it replaced, and the changes
@@ -358,64 +340,45 @@ impl ImportUpload {
         &mut self,
         ending: &ImportFinish,
     ) -> Result<(usize, LocalChanges), CliError> {
-        let mut reply = self.request(self.finish_request(ending, false, false))?;
-        if let AdminReply::Touched(which) = reply {
-            if !ending.replace {
-                return Err(replace_required(&which));
+        let first = self.send(self.finish_request(ending, false, false));
+        let finished = match first {
+            Err(AdminClientError::Refused(error)) if error.is_local_change() => {
+                let which = error.to_string();
+                if !ending.replace {
+                    return Err(replace_required(&which));
+                }
+                if !ending.yes && !confirm_replacement(&which)? {
+                    return Err(CliError::other("nothing was imported"));
+                }
+                self.send(self.finish_request(ending, false, true))
             }
-            if !ending.yes && !confirm_replacement(&which)? {
-                return Err(CliError::other("nothing was imported"));
-            }
-            reply = self.request(self.finish_request(ending, false, true))?;
-        }
-        match reply {
-            AdminReply::Imported(replaced, checks, pings) => {
-                self.is_finished = true;
-                Ok((replaced, LocalChanges { checks, pings }))
-            }
-            _ => Err(unexpected_reply()),
-        }
+            finished => finished,
+        };
+        let finished = finished.map_err(import_refused)?;
+        self.is_finished = true;
+        Ok(import_result(finished))
     }
 
     /// True if the project from a first start exists and is empty.
     pub(super) fn has_empty_default(&mut self) -> bool {
-        let listed = self
-            .runtime
-            .block_on(self.session.send(AdminRequest::ListProjects {}));
-        let Ok(AdminReply::Projects(rows)) = listed else {
-            return false;
-        };
-        rows.iter()
-            .any(|row| row.name == "default" && row.checks == 0)
+        self.send(ListProjects {}).is_ok_and(|rows| {
+            rows.iter()
+                .any(|row| row.name == "default" && row.checks == 0)
+        })
     }
 
-    fn request_done(&mut self, request: ImportRequest) -> Result<(), CliError> {
-        match self.request(request)? {
-            AdminReply::Done => Ok(()),
-            _ => Err(unexpected_reply()),
-        }
+    fn request<R>(&mut self, request: R) -> Result<R::Output, CliError>
+    where
+        R: AdminRequest<Output: DeserializeOwned>,
+    {
+        self.send(request).map_err(import_refused)
     }
 
-    fn request(&mut self, request: ImportRequest) -> Result<AdminReply, CliError> {
-        self.request_with_body(request, Vec::new())
-    }
-
-    fn request_with_body(
-        &mut self,
-        request: ImportRequest,
-        document: Vec<u8>,
-    ) -> Result<AdminReply, CliError> {
-        let nothing = "nothing was imported";
-        match self.runtime.block_on(
-            self.session
-                .send_with_document(AdminRequest::Import(request), document),
-        ) {
-            Ok(AdminReply::Refused(reason) | AdminReply::Invalid(reason)) => {
-                Err(CliError::other(format!("{reason}\n{nothing}")))
-            }
-            Ok(reply) => Ok(reply),
-            Err(error) => Err(CliError::other(error)),
-        }
+    fn send<R>(&mut self, request: R) -> Result<R::Output, AdminClientError>
+    where
+        R: AdminRequest<Output: DeserializeOwned>,
+    {
+        self.runtime.block_on(self.session.send(request))
     }
 }
 
@@ -423,15 +386,29 @@ impl Drop for ImportUpload {
     fn drop(&mut self) {
         if !self.is_finished {
             // If this fails, the server abandons it when the connection ends, or at the next start.
-            let _ = self.request(ImportRequest::Abandon {
+            let _ = self.request(AbandonImport {
                 import: self.import,
             });
         }
     }
 }
 
-fn unexpected_reply() -> CliError {
-    CliError::other("the reply of the server was unexpected")
+fn import_result(finished: FinishedImport) -> (usize, LocalChanges) {
+    let FinishedImport {
+        replaced,
+        checks,
+        pings,
+    } = finished;
+    (replaced, LocalChanges { checks, pings })
+}
+
+fn import_refused(error: AdminClientError) -> CliError {
+    match error {
+        AdminClientError::Refused(error) => {
+            CliError::other(format!("{error}\nnothing was imported"))
+        }
+        error => CliError::other(error),
+    }
 }
 
 /// Returns the error that changes made here would be lost.

@@ -6,17 +6,43 @@ use crate::http::common::request::BaseUrl;
 
 const TEMPLATE: &str = include_str!("openapi.json");
 
-/// Returns the description of the API of a service at this URL (OpenAPI 3.1.0).
-pub(super) fn description(base_url: &BaseUrl) -> String {
+/// Parts of an OpenAPI document, each a JSON object.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenApiParts {
+    /// Members of `paths`.
+    pub paths: &'static str,
+    /// Members of `components/schemas`.
+    pub schemas: &'static str,
+    /// Members of `components/responses`.
+    pub responses: &'static str,
+}
+
+/// Returns the description of the API of a service at this URL (OpenAPI 3.1.0), together with that
+/// of other endpoints.
+pub(super) fn description(base_url: &BaseUrl, others: Option<OpenApiParts>) -> String {
     let quoted =
         |base: &str, path: &str| serde_json::Value::from(format!("{base}{path}")).to_string();
-    [ApiVersion::V3, ApiVersion::OverdueV1].into_iter().fold(
+    let own = [ApiVersion::V3, ApiVersion::OverdueV1].into_iter().fold(
         TEMPLATE.to_owned(),
         |description, version| {
             let path = version.path();
             description.replace(&quoted("", path), &quoted(base_url.as_str(), path))
         },
-    )
+    );
+    let Some(others) = others else {
+        return own;
+    };
+    [
+        ("\n  \"paths\": {", others.paths),
+        ("\n    \"schemas\": {", others.schemas),
+        ("\n    \"responses\": {", others.responses),
+    ]
+    .into_iter()
+    .fold(own, |description, (start, object)| {
+        let members = object.trim().trim_start_matches('{');
+        let members = members.strip_suffix('}').unwrap_or(members).trim_end();
+        description.replacen(start, &format!("{start}{members},"), 1)
+    })
 }
 
 #[cfg(test)]
@@ -32,7 +58,7 @@ mod tests {
 
     fn described() -> Value {
         let base_url = "https://example.org/sub".parse().unwrap();
-        serde_json::from_str(&description(&base_url)).unwrap()
+        serde_json::from_str(&description(&base_url, None)).unwrap()
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Long bodies of an import: they are written in chunks before their pings, and are removed with
 //! them.
 
-use overdue::admin::import::ImportRequest;
-use overdue::admin::{AdminReply, AdminRequest, handle_request};
+use overdue::admin::imports::{AddLongPing, BeginImport};
+use overdue::admin::{AdminContext, AdminRequest as _};
 use overdue::domain::ping::MAX_BODY_BYTES;
 use overdue::import::item_rows::ImportPingRow;
 use redb::{
@@ -227,61 +227,36 @@ fn the_longest_body_is_written_one_chunk_a_commit() {
 }
 
 #[tokio::test]
-async fn a_body_with_missing_or_extra_parts_is_refused() {
+async fn a_body_is_stored_as_it_arrives_up_to_the_limit() {
     let server = TestServer::start().await;
-    let ask = async |request, document| {
-        handle_request(&server.handle, AdminRequest::Import(request), document)
-            .await
-            .0
-    };
-    let AdminReply::ImportBegun(import) =
-        ask(ImportRequest::Begin { ids: 3, checks: 1 }, Vec::new()).await
-    else {
-        panic!("it begins")
-    };
+    let admin = AdminContext::new(server.handle.clone(), None);
+    let begin = BeginImport { ids: 3, checks: 1 };
+    let import = begin.run(&admin).await.unwrap().import;
     let long = |bytes: usize| {
         let ping = NumberedPing {
             body: Vec::new().into(),
             ..staged_ping(CheckId(import + 1), 1)
         };
-        ImportRequest::LongPing {
+        AddLongPing {
             import,
             ping: ImportPingRow::from(ping),
-            bytes,
+            body: body(bytes),
         }
     };
-    for (bytes, came) in [(1000, 999), (1000, 1001), (1000, 0)] {
-        let AdminReply::Invalid(reason) = ask(long(bytes), body(came)).await else {
-            panic!("{came} of {bytes} bytes are taken")
-        };
-        assert_eq!(
-            reason,
-            format!("received {came} bytes of a body of 1000 bytes: start the import again")
-        );
-    }
-    let AdminReply::Refused(reason) = ask(long(MAX_BODY_BYTES + 1), body(MAX_BODY_BYTES + 1)).await
-    else {
-        panic!("it is too long")
+    let counts = || {
+        server
+            .handle
+            .with_state(|state| state.imports.get(ImportId(import)).unwrap().counts)
     };
+    let refused = long(MAX_BODY_BYTES + 1).run(&admin).await.unwrap_err();
     assert!(
-        reason.contains("a step has too many log entries or bytes"),
-        "{reason}"
+        refused
+            .to_string()
+            .contains("a step has too many log entries or bytes"),
+        "{refused}"
     );
-    assert_eq!(
-        server
-            .handle
-            .with_state(|state| state.imports.get(ImportId(import)).unwrap().counts),
-        ImportItemCounts::default()
-    );
-    assert!(matches!(
-        ask(long(1000), body(1000)).await,
-        AdminReply::Done
-    ));
-    assert_eq!(
-        server
-            .handle
-            .with_state(|state| state.imports.get(ImportId(import)).unwrap().counts.pings),
-        1
-    );
+    assert_eq!(counts(), ImportItemCounts::default());
+    long(1000).run(&admin).await.unwrap();
+    assert_eq!(counts().pings, 1);
     server.stop().await;
 }

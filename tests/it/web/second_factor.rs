@@ -1,7 +1,7 @@
 //! The second factor: enabling, use, single use of codes, and removal.
 
-use overdue::admin::user::UserAction;
-use overdue::admin::{AdminReply, AdminRequest, handle_request};
+use overdue::admin::users::{ListUsers, RemoveSecondFactor};
+use overdue::admin::{AdminContext, AdminRequest as _};
 use overdue::domain::user::User;
 use overdue::domain::user::second_factor::TotpSecret;
 use overdue::operations::user;
@@ -337,29 +337,17 @@ async fn the_second_factor_is_removed_by_its_user_with_a_password_or_by_an_owner
     let mut browser = signed_in(&server, "ann").await;
     // At the command line.
     turn_on(&server, &mut browser).await;
+    let admin = AdminContext::new(server.handle.clone(), None);
     let has_one = async || {
-        let AdminReply::Users(users) =
-            handle_request(&server.handle, AdminRequest::ListUsers {}, Vec::new())
-                .await
-                .0
-        else {
-            panic!("no list of users")
-        };
+        let users = ListUsers {}.run(&admin).await.unwrap();
         users
             .iter()
             .any(|user| user.name == "ann" && user.second_factor)
     };
     assert!(has_one().await);
-    let reset = AdminRequest::OfUser {
-        user: "Ann".into(),
-        what: UserAction::ResetTotp,
-    };
-    assert!(
-        matches!(
-            handle_request(&server.handle, reset, Vec::new()).await.0,
-            AdminReply::Done
-        ) && !has_one().await
-    );
+    let reset = RemoveSecondFactor { user: "Ann".into() };
+    reset.run(&admin).await.unwrap();
+    assert!(!has_one().await);
     signed_in(&server, "ann").await;
     server.stop().await;
 }

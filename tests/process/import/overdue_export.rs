@@ -1,7 +1,7 @@
 //! Moving an overdue server at the command line: with a server on the database, and without.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -107,26 +107,51 @@ fn an_export_is_imported_with_and_without_servers() {
         r#"{"projects":0,"keys":0,"channels":0,"windows":0,"checks":0,"users":0,"#,
         r#""pings":0,"flips":0}"#,
     );
-    let mut asked = |step: &str| {
-        writeln!(socket, r#"{{"version":3,"message":{{"import":{step}}}}}"#).unwrap();
-        let mut line = String::new();
-        BufReader::new(&socket).read_line(&mut line).unwrap();
-        line
+    let mut post = |path: &str, body: &str| {
+        write!(
+            socket,
+            "POST /api/overdue/v1/admin{path} HTTP/1.1\r\nHost: localhost\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut reply = BufReader::new(&socket);
+        let mut status = String::new();
+        reply.read_line(&mut status).unwrap();
+        let mut line = "header".to_owned();
+        let mut length = 0;
+        while line.trim_end() != "" {
+            line.clear();
+            reply.read_line(&mut line).unwrap();
+            if let Some(value) = line.strip_prefix("content-length: ") {
+                length = value.trim_end().parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        reply.read_exact(&mut body).unwrap();
+        (
+            status.split(' ').nth(1).unwrap().to_owned(),
+            serde_json::from_slice::<serde_json::Value>(&body).unwrap(),
+        )
     };
-    let begun = asked("{\"begin\":{\"ids\":1,\"checks\":0}}");
-    let import: u64 =
-        serde_json::from_str::<serde_json::Value>(&begun).unwrap()["message"]["import_begun"]
-            .as_u64()
-            .unwrap();
-    let end = format!(
-        r#""import":{import},"live":false,"newest":null,"expected":{nothing},"replace":true"#
+    let begin = r#"{"ids":1,"checks":0}"#;
+    let (_, begun) = post("/imports", begin);
+    let end = format!(r#"{{"look":true,"expected":{nothing},"replace":true}}"#);
+    let path = format!("/imports/{}/finish", begun["import"]);
+    assert_eq!(
+        post(&path, &end),
+        (
+            "200".into(),
+            serde_json::json!({ "replaced": 0, "checks": 0, "pings": 0 })
+        )
     );
-    assert!(
-        asked(&format!("{{\"finish\":{{\"look\":true,{end}}}}}")).contains("\"imported\":[0,0,0]")
-    );
-    assert!(
-        asked("{\"begin\":{\"ids\":1,\"checks\":0}}")
-            .contains("an import is already in progress on this connection")
+    let (status, second) = post("/imports", begin);
+    assert_eq!(
+        (status.as_str(), &second["error"]),
+        (
+            "409",
+            &"an import is already in progress on this connection".into()
+        )
     );
     let is_staged = || admin(&third, &["import", "list"]).contains("staged");
     assert!(is_staged());

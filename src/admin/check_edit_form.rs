@@ -1,109 +1,13 @@
-//! Requests about checks on the socket, and the rows of their lists. Fields have the names of the
-//! API.
+//! Fields of a check in requests and rows, with the names of the API.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use uuid::Uuid;
 
 use crate::domain::check::CheckSettings;
 use crate::domain::check_edit::field_value::CheckFieldValue;
 use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::check_edit::{CheckEdit, UniqueField};
-use crate::domain::text::FailureThreshold;
-
-/// A check in a list.
-#[derive(Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the members of a check in the API")]
-pub struct CheckRow {
-    pub uuid: Uuid,
-    /// Name of its project.
-    pub project: String,
-    pub name: String,
-    pub slug: String,
-    pub tags: String,
-    pub desc: String,
-    pub status: String,
-    pub started: bool,
-    pub n_pings: u64,
-    pub last_ping: Option<String>,
-    pub next_ping: Option<String>,
-    /// Duration in whole seconds.
-    pub last_duration: Option<i64>,
-    /// Its other settings.
-    #[serde(flatten)]
-    pub settings: FieldMembers,
-    /// UUIDs of its channels, separated by commas.
-    pub channels: String,
-    /// Ping URL, omitted from lists. Only the path if no server runs, because the server knows the
-    /// address.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ping_url: Option<String>,
-}
-
-/// A ping in a list.
-#[derive(Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the members of a ping in the API")]
-pub struct PingRow {
-    pub n: u64,
-    #[serde(rename = "type")]
-    pub kind: String,
-    pub date: String,
-    pub scheme: String,
-    pub method: String,
-    pub remote_addr: Option<IpAddr>,
-    pub ua: String,
-    pub rid: Option<Uuid>,
-    /// Duration in seconds.
-    pub duration: Option<f64>,
-    /// Exit status that was reported.
-    pub exit: Option<u8>,
-    /// Bytes of the stored body.
-    pub body_bytes: u32,
-}
-
-/// A flip in a list: any change of the status, including changes that the API does not show.
-#[derive(Serialize, Deserialize)]
-pub struct FlipRow {
-    /// Time, RFC 3339.
-    pub timestamp: String,
-    /// Status before.
-    pub from: String,
-    /// Status after.
-    pub to: String,
-}
-
-/// Alert settings and alert state of a check.
-#[derive(Serialize, Deserialize)]
-pub struct AlertingRow {
-    /// Number of consecutive failures before an alert is sent.
-    pub after: u8,
-    /// UUIDs of the checks that it depends on, separated by commas.
-    pub parents: String,
-    /// Current number of consecutive failures.
-    pub failures: u16,
-    /// State of the alert. `quiet`: nothing to send; `due`: the check is down and the alert is not
-    /// sent yet; `told`: sent; `unheard`: sent, but no channel accepted it.
-    pub telling: String,
-    /// Time at which the decision to alert is made again, RFC 3339.
-    pub until: Option<String>,
-    /// Reason why the alert is held back, in words.
-    pub why: Option<String>,
-    /// Reason why no alert of the check reaches a recipient.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unnotified: Option<Box<str>>,
-}
-
-impl AlertingRow {
-    /// Returns the row as a table shows it.
-    pub fn with_labels(mut self) -> Self {
-        if let Some(unnotified) = self.unnotified.take() {
-            self.telling = format!("nobody is notified: {unnotified}");
-        }
-        self
-    }
-}
 
 /// Fields of a check as members of a JSON object.
 #[derive(Default, Deserialize)]
@@ -202,27 +106,6 @@ pub(super) mod edit {
     }
 }
 
-/// JSON form of a failure threshold.
-pub(super) mod failures {
-    use super::{Deserialize, FailureThreshold, Serialize};
-
-    pub(crate) fn serialize<S: serde::Serializer>(
-        after: &Option<FailureThreshold>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        after.map(FailureThreshold::get).serialize(to)
-    }
-
-    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<FailureThreshold>, D::Error> {
-        Option::deserialize(from)?
-            .map(FailureThreshold::parse)
-            .transpose()
-            .map_err(serde::de::Error::custom)
-    }
-}
-
 /// JSON form of the fields by which a check is matched.
 pub(super) mod unique {
     use super::{Deserialize, Serialize, UniqueField};
@@ -292,6 +175,18 @@ mod tests {
                 Box::new(edit)
             );
         }
+    }
+
+    #[test]
+    fn every_field_of_an_edit_is_described() {
+        let schemas: serde_json::Value =
+            serde_json::from_str(crate::admin::openapi::SCHEMAS).unwrap();
+        let described = schemas["AdminCheckEdit"]["properties"].as_object().unwrap();
+        let mut names = fields::FLAG_FIELDS.map(|field| field.name);
+        names.sort_unstable();
+        let mut described: Vec<_> = described.keys().collect();
+        described.sort_unstable();
+        assert_eq!(described, names);
     }
 
     #[test]
