@@ -34,6 +34,7 @@ pub mod windows;
 pub use client::{AdminClient, AdminClientError, is_server_running, receive_stream, send_request};
 pub use context::{AdminContext, ServiceUrls};
 pub use error::AdminError;
+pub use field_format::SettingPairs;
 pub use reply::{AdminReply, CreatedObject, ReplyBody, ReplyStream, RowStream, Warnings};
 pub use request::AdminRequest;
 pub use routes::endpoints;

@@ -9,11 +9,12 @@ use uuid::Uuid;
 
 use super::context::AdminContext;
 use super::error::AdminError;
+use super::field_format::SettingPairs;
 use super::reply::{CreatedObject, Warnings};
 use super::request::AdminRequest;
 use super::{field_format, format_timestamp};
 use crate::domain::alert::RefusedRecipient;
-use crate::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
+use crate::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
 use crate::domain::project::{Channel, ChannelName};
 use crate::engine::ChannelTestResult;
 use crate::operations::channel::{
@@ -162,9 +163,11 @@ pub struct CreateChannel {
     /// Name, may be empty.
     #[serde(with = "field_format::channel_name")]
     pub name: ChannelName,
-    /// Kind and settings.
-    #[serde(with = "field_format::settings")]
-    pub settings: ChannelSettings,
+    /// Kind of the channel.
+    #[serde(with = "field_format::channel_kind")]
+    pub kind: &'static ChannelKind,
+    /// Settings of the kind.
+    pub settings: SettingPairs,
 }
 
 impl AdminRequest for CreateChannel {
@@ -174,9 +177,11 @@ impl AdminRequest for CreateChannel {
 
     async fn run(self, context: &AdminContext) -> Result<CreatedObject, AdminError> {
         let project = context.target_project(self.project.as_deref())?;
+        let settings = ChannelSettings::parse(self.kind, self.settings.0)
+            .map_err(|error| AdminError::invalid(error.to_string()))?;
         let author = SettingsAuthor::Operator;
         let channel =
-            channel::create(context.handle(), project, self.name, self.settings, author).await?;
+            channel::create(context.handle(), project, self.name, settings, author).await?;
         Ok(CreatedObject { uuid: channel.uuid })
     }
 }
@@ -194,7 +199,7 @@ pub struct UpdateChannel {
     #[serde(default, with = "field_format::optional_channel_name")]
     pub name: Option<ChannelName>,
     /// New settings.
-    pub settings: Option<Vec<(String, String)>>,
+    pub settings: Option<SettingPairs>,
     /// True to keep settings with other keys.
     #[serde(default)]
     pub keep: bool,
@@ -214,7 +219,7 @@ impl AdminRequest for UpdateChannel {
             SettingsUpdate::replace_all
         };
         let has_settings = self.settings.is_some();
-        let settings = self.settings.map(update);
+        let settings = self.settings.map(|pairs| update(pairs.0));
         let author = SettingsAuthor::Operator;
         let channel = channel::update(handle, id, self.name, settings, author).await?;
         let warnings = has_settings.then(|| channel.settings.warnings());

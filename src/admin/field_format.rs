@@ -2,10 +2,11 @@
 
 use std::str::FromStr;
 
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::channels;
-use crate::domain::channel::ChannelSettings;
+use crate::domain::channel::ChannelKind;
 use crate::domain::check_input::{parse_name, parse_tags};
 use crate::domain::project::{ChannelName, KeyAccess, KeyLabel, ProjectName};
 use crate::domain::text::{FailureThreshold, Name, Tags};
@@ -99,19 +100,10 @@ text!(
     |text: Option<String>| { text.map(|text| ChannelName::parse(&text)).transpose() }
 );
 text!(
-    settings,
-    ChannelSettings,
-    |settings: &ChannelSettings| (
-        settings.kind().name,
-        settings
-            .pairs()
-            .map(|(key, value)| (key.into(), value.into()))
-            .collect::<Vec<(String, String)>>()
-    ),
-    |(kind, pairs): (String, Vec<(String, String)>)| {
-        let kind = channels::find_kind(&kind).ok_or("unknown kind of channel")?;
-        ChannelSettings::parse(kind, pairs).map_err(|error| error.to_string())
-    }
+    channel_kind,
+    &'static ChannelKind,
+    |kind: &&'static ChannelKind| kind.name,
+    |name: String| channels::find_kind(&name).ok_or("unknown kind of channel")
 );
 text!(number, u64, u64::to_string, |text: String| u64::from_str(
     &text
@@ -130,3 +122,37 @@ text!(
     |ping: &ImportPingRow| serde_json::to_string(ping).unwrap_or_default(),
     |text: String| serde_json::from_str(&text)
 );
+
+/// Settings of a channel by key: an object in JSON. Repeated keys are kept, so that the kind of
+/// the channel can refuse them.
+pub struct SettingPairs(pub Vec<(String, String)>);
+
+impl Serialize for SettingPairs {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+impl<'de> Deserialize<'de> for SettingPairs {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct PairsVisitor;
+
+        impl<'de> Visitor<'de> for PairsVisitor {
+            type Value = SettingPairs;
+
+            fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                out.write_str("an object with text values")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SettingPairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(SettingPairs(pairs))
+            }
+        }
+
+        from.deserialize_map(PairsVisitor)
+    }
+}

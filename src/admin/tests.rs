@@ -132,15 +132,13 @@ fn lists_show_ping_keys_on_request_and_never_api_keys() {
 fn lists_mask_the_secrets_of_channels() {
     let service = EngineFixture::new();
     create_project(&service, "one");
-    let settings = ChannelSettings::parse(
-        find_kind("webhook").unwrap(),
-        [("up-url", "http://a/"), ("header.k", "hidden")],
-    )
-    .unwrap();
+    let pairs = [("up-url", "http://a/"), ("header.k", "hidden")]
+        .map(|(key, value)| (key.into(), value.into()));
     let request = CreateChannel {
         project: Some("one".into()),
         name: ChannelName::parse("n").unwrap(),
-        settings,
+        kind: find_kind("webhook").unwrap(),
+        settings: SettingPairs(pairs.into()),
     };
     let uuid = run(&service, request).unwrap().uuid;
     let list = |show_settings| {
@@ -164,12 +162,12 @@ fn lists_mask_the_secrets_of_channels() {
         project: Some("one".into()),
         channel: "n".into(),
         name: None,
-        settings: Some(
+        settings: Some(SettingPairs(
             pairs
                 .iter()
                 .map(|(key, value)| ((*key).into(), (*value).into()))
                 .collect(),
-        ),
+        )),
         keep: false,
     };
     assert_eq!(
@@ -229,13 +227,8 @@ fn lists_show_why_channels_do_not_work() {
         "{lacking}"
     );
 
-    let settings =
-        ChannelSettings::parse(find_kind("email").unwrap(), [("to", "a@example.org")]).unwrap();
-    let request = CreateChannel {
-        project: Some("one".into()),
-        name: ChannelName::parse("new").unwrap(),
-        settings,
-    };
+    let request = r#"{"project": "one", "name": "new", "kind": "email", "settings": {"to": "a@example.org"}}"#;
+    let request: CreateChannel = serde_json::from_str(request).unwrap();
     run(&service, request).unwrap();
     let channel: ChannelId = crate::operations::channel::find(&service.handle, None, "new")
         .unwrap()

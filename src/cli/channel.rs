@@ -17,11 +17,11 @@ use super::common_args::{
 };
 use super::outbound_flags::OutboundFlags;
 use super::{CliError, send, send_with_tests, table};
-use crate::admin::AdminRequest;
 use crate::admin::channels::{
     AssignChecks, AssignedChecks, ChannelRow, CreateChannel, DeleteChannel, DisableChannel,
     EnableChannel, ListChannels, RefusedRow, TestChannel, UnassignChecks, UpdateChannel,
 };
+use crate::admin::{AdminRequest, SettingPairs};
 use crate::channels;
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::project::ChannelName;
@@ -361,7 +361,7 @@ impl ChannelSelector {
             project,
             channel,
             name,
-            settings,
+            settings: settings.map(SettingPairs),
             keep,
         })?;
         print_warnings(&updated.warnings);
@@ -402,18 +402,19 @@ impl CreateChannelArgs {
             project: project.clone(),
             show_settings: false,
         };
-        let settings =
-            ChannelSettings::parse(kind, settings.into_pairs()?).map_err(CliError::usage)?;
+        let pairs = settings.into_pairs()?;
+        let settings = ChannelSettings::parse(kind, pairs.clone()).map_err(CliError::usage)?;
         // Invalid flags are reported before anything is created.
         let notifier_config = test.then(|| outbound.notifier_config()).transpose()?;
         let warnings = settings.warnings();
-        let kind = kind.name;
         let channel_name = name.as_str().to_owned();
         let request = CreateChannel {
             project,
             name,
-            settings,
+            kind,
+            settings: SettingPairs(pairs),
         };
+        let kind = kind.name;
         let created = send(data, request)?;
         table::print_uuid(&created, json).map_err(CliError::output_failed)?;
         let uuid = created.uuid;
