@@ -29,7 +29,7 @@ mod spool;
 
 /// Maximum wait for a ping in flight after the job has ended.
 const LAST_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time after the end of a job in which a signal is attributed to it: `^C` and a service manager
+/// Time after the end of a job during which signals still count as meant for the job: `^C` and a service manager
 /// reach this process too, maybe later.
 const SIGNAL_GRACE: Duration = Duration::from_millis(500);
 
@@ -58,8 +58,8 @@ pub struct JobSpec {
 ///
 /// # Errors
 /// If the system provides no signals or no pipes. Nothing has been started then.
-pub async fn run(job: JobSpec, delivery: PingSender) -> io::Result<u8> {
-    let run = delivery.random.uuid();
+pub async fn run(job: JobSpec, sender: PingSender) -> io::Result<u8> {
+    let run = sender.random.uuid();
     let start_ping = OutgoingPing::new(
         job.url.url_for(Some(JobEvent::Start), Some(run)),
         Vec::new(),
@@ -67,7 +67,7 @@ pub async fn run(job: JobSpec, delivery: PingSender) -> io::Result<u8> {
     let mut signals = ForwardedSignals::listen()?;
     let child = JobProcess::start(&job)?;
     let (end_sender, end_receiver) = oneshot::channel();
-    let reporting = tokio::spawn(report_run(delivery, start_ping, end_receiver));
+    let reporting = tokio::spawn(report_run(sender, start_ping, end_receiver));
     let JobResult {
         status,
         note,
@@ -97,17 +97,17 @@ pub async fn run(job: JobSpec, delivery: PingSender) -> io::Result<u8> {
 /// Reports the start of the job, sends the pings that earlier runs left, and reports the end once
 /// it is known.
 async fn report_run(
-    delivery: PingSender,
+    sender: PingSender,
     start_ping: OutgoingPing,
     mut end_receiver: oneshot::Receiver<OutgoingPing>,
 ) {
     let (stop_sender, mut stop_receiver) = watch::channel(false);
     let sending = async {
-        let result = delivery
+        let result = sender
             .send_until_stopped(&start_ping, &mut stop_receiver)
             .await;
         if matches!(result, PingAttemptResult::Accepted { .. }) {
-            delivery.drain_spool().await;
+            sender.drain_spool().await;
         }
         result
     };
@@ -129,7 +129,7 @@ async fn report_run(
     {
         end_ping.truncate_to_tail(limit);
     }
-    match delivery.send_or_spool(end_ping).await {
+    match sender.send_or_spool(end_ping).await {
         PingResult::Accepted => {}
         PingResult::Spooled(reason) => print_notice(&format!(
             "the server did not accept the ping: {reason}; the next run sends it again"
@@ -141,8 +141,8 @@ async fn report_run(
 }
 
 /// Sends one ping, and the waiting ones before it.
-pub async fn ping(url: String, body: Vec<u8>, delivery: &PingSender) -> PingResult {
-    delivery.send_or_spool(OutgoingPing::new(url, body)).await
+pub async fn ping(url: String, body: Vec<u8>, sender: &PingSender) -> PingResult {
+    sender.send_or_spool(OutgoingPing::new(url, body)).await
 }
 
 /// Prints a line to standard error. If it is closed, the job continues.

@@ -104,19 +104,19 @@ pub fn write_backup(handle: &Handle, out: impl Write) -> Result<(), BackupError>
         },
     )?;
     let mut written = Ok(());
-    let mut pace = Throttle::new(ServerLocation::InProcess(handle));
+    let mut throttle = Throttle::new(ServerLocation::InProcess(handle));
     handle.for_each_rows(|rows| {
         let is_slow = handle
             .clock()
             .uptime()
-            .saturating_sub(begun + pace.total_pause())
+            .saturating_sub(begun + throttle.total_pause())
             > MAX_DURATION;
         written = if is_slow {
             Err(BackupError::TooSlow)
         } else {
             stream.write_rows(rows).map_err(BackupError::Io)
         };
-        pace.pause_if_due();
+        throttle.pause_if_due();
         written.is_ok()
     })?;
     written?;
@@ -199,16 +199,16 @@ impl<E> Write for ChunkSender<'_, E> {
     }
 }
 
-/// Reads the whole stream, throttled by `pace`, and returns the number of rows.
+/// Reads the whole stream, throttled by `throttle`, and returns the number of rows.
 ///
 /// # Errors
 /// Returns an error if the stream is not what was written.
-fn verify_stream(input: impl Read, pace: &mut Throttle<'_>) -> Result<u64, BackupError> {
+fn verify_stream(input: impl Read, throttle: &mut Throttle<'_>) -> Result<u64, BackupError> {
     let mut reader = BackupReader::begin(input)?;
     let mut count = 0;
     while let Some(rows) = reader.next_rows()? {
         count += rows.iter().count() as u64;
-        pace.pause_if_due();
+        throttle.pause_if_due();
     }
     Ok(count)
 }

@@ -16,7 +16,7 @@
 //! | 8 | [`smtp`], [`admin`] | pings by mail; admin API for the command line on a Unix socket |
 //! | 7 | [`http::dashboard`] | pages of the dashboard |
 //! | 6 | `http::common` | requests and replies: bodies, errors, URLs, addresses of clients |
-//! | 5 | [`operations`] | operations on projects, keys, channels, checks, users, deliveries; generates secrets |
+//! | 5 | [`operations`] | changes to projects, keys, channels, checks, users; generates secrets |
 //! | 5 | [`notifier`] | sends the rows of the outbox and reports the results |
 //! | 5 | [`agent`] | runs a job and reports it to a server; finds jobs in crontabs and timers |
 //! | 5 | [`config`] | reads, compares, applies and writes configuration files |
@@ -74,7 +74,8 @@
 //! - Opening a file of an earlier release: `store::migrations`.
 //! - Sign-in and sessions: [`domain::user`], `engine::apply::user`; pages:
 //!   `http::dashboard::sign_in`, `http::dashboard::viewer`.
-//! - Backup and restore: [`backup`]; pauses while it runs: `engine::throttle`; in the file: `store::tables`, `store::restore`.
+//! - Backup and restore: [`backup`]; pauses while it runs: `engine::throttle`; in the file:
+//!   `store::tables`, `store::restore`.
 //! - Fields of files for `apply` and their errors: `config::fields`, `config::reader`; planned
 //!   changes: `engine::config_plan`.
 //! - Import from Healthchecks, table by table: `import::healthchecks`; its sources:

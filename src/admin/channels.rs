@@ -296,8 +296,8 @@ impl AdminRequest for TestChannel {
     }
 }
 
-fn member_test_row(MemberTestResult { channel, tried }: MemberTestResult) -> MemberTestRow {
-    let test = tried.map_or_else(
+fn member_test_row(MemberTestResult { channel, result }: MemberTestResult) -> MemberTestRow {
+    let test = result.map_or_else(
         |error| TestRow {
             delivered: false,
             millis: 0,

@@ -112,7 +112,7 @@ impl AdminRequest for ListDeliveries {
         let is_finished = |number| deliveries.iter().any(|delivery| delivery.number == number);
         let waiting: Vec<_> = waiting
             .into_iter()
-            .filter(|message| !is_finished(message.message.number))
+            .filter(|delivery| !is_finished(delivery.row.number))
             .collect();
         let waiting = waiting
             .into_iter()
@@ -133,7 +133,7 @@ impl AdminRequest for ListDeliveries {
 fn waiting_row(
     handle: &Handle,
     WaitingDelivery {
-        message: row,
+        row,
         failure_reason: reason,
     }: WaitingDelivery,
 ) -> DeliveryRow {

@@ -227,8 +227,10 @@ fn lists_show_why_channels_do_not_work() {
         "{lacking}"
     );
 
-    let request = r#"{"project": "one", "name": "new", "kind": "email", "settings": {"to": "a@example.org"}}"#;
-    let request: CreateChannel = serde_json::from_str(request).unwrap();
+    let request = json!({
+        "project": "one", "name": "new", "kind": "email", "settings": {"to": "a@example.org"}
+    });
+    let request: CreateChannel = serde_json::from_value(request).unwrap();
     run(&service, request).unwrap();
     let channel: ChannelId = crate::operations::channel::find(&service.handle, None, "new")
         .unwrap()

@@ -71,11 +71,11 @@ impl PingUrl {
     }
 
     /// Returns the URL of a ping with this event and this run.
-    pub fn url_for(&self, action: Option<JobEvent>, run: Option<Uuid>) -> String {
+    pub fn url_for(&self, event: Option<JobEvent>, run: Option<Uuid>) -> String {
         let mut url = self.path.clone();
-        if let Some(action) = action {
+        if let Some(event) = event {
             url.truncate(url.trim_end_matches('/').len());
-            match action {
+            match event {
                 JobEvent::Start => url.push_str("/start"),
                 JobEvent::Fail => url.push_str("/fail"),
                 JobEvent::Log => url.push_str("/log"),
@@ -99,13 +99,13 @@ impl PingUrl {
 }
 
 /// Returns advice for a ping URL whose check the server does not know. The URL may end with an
-/// action. The advice does not contain the ping key.
+/// event. The advice does not contain the ping key.
 pub(super) fn unknown_check_advice(url: &str) -> String {
     let (path, query) = url.split_once('?').unwrap_or((url, ""));
     let parts: Vec<_> = path.trim_end_matches('/').rsplit('/').collect();
-    let is_action = |part: &str| JobEvent::parse(part).is_ok();
+    let is_event = |part: &str| JobEvent::parse(part).is_ok();
     let is_unknown_uuid = match parts.as_slice() {
-        [action, named, ..] if is_action(action) => parse_hyphenated_uuid(named).is_some(),
+        [event, named, ..] if is_event(event) => parse_hyphenated_uuid(named).is_some(),
         [named, ..] => parse_hyphenated_uuid(named).is_some(),
         [] => false,
     };
@@ -115,10 +115,10 @@ pub(super) fn unknown_check_advice(url: &str) -> String {
             .into();
     }
     // The key follows `ping` or, as on the hosted service, the host; a slug may look like an
-    // action.
+    // event.
     let named = match parts.as_slice() {
         [slug, _key, "ping", ..] | [slug, _key, _, "", _] => slug,
-        [action, slug, ..] if is_action(action) => slug,
+        [event, slug, ..] if is_event(event) => slug,
         [slug, ..] => slug,
         [] => &"",
     };

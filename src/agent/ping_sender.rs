@@ -64,40 +64,40 @@ pub(super) enum PingAttemptResult {
 }
 
 impl PingSender {
-    async fn attempt(&self, report: &OutgoingPing) -> PingAttemptResult {
+    async fn attempt(&self, ping: &OutgoingPing) -> PingAttemptResult {
         let outbound = match &self.outbound {
             Ok(outbound) => outbound,
             Err(reason) => return PingAttemptResult::Misconfigured(reason.clone()),
         };
         let request = HttpRequest {
             method: "POST".into(),
-            url: report.url.clone(),
+            url: ping.url.clone(),
             headers: Vec::new(),
-            body: report.body.clone(),
+            body: ping.body.clone(),
             redirects: RedirectPolicy::Follow,
             pin: None,
             timeout: ATTEMPT_TIMEOUT,
         };
         match outbound.send_http(request, Trust::Operator).await {
-            Ok(answer) if (200..300).contains(&answer.status) => PingAttemptResult::Accepted {
-                body_limit: answer
+            Ok(response) if (200..300).contains(&response.status) => PingAttemptResult::Accepted {
+                body_limit: response
                     .header("ping-body-limit")
                     .and_then(|limit| limit.parse().ok()),
             },
             // Too slow, too early, too many: all of these are temporary (RFC 9110, 8470, 6585).
-            Ok(answer)
-                if (400..500).contains(&answer.status)
-                    && ![408, 425, 429].contains(&answer.status) =>
+            Ok(response)
+                if (400..500).contains(&response.status)
+                    && ![408, 425, 429].contains(&response.status) =>
             {
-                let refusal = rejection_message(answer.status, &answer.body);
-                PingAttemptResult::Rejected(if answer.status == 404 {
-                    format!("{refusal}; {}", unknown_check_advice(&report.url))
+                let refusal = rejection_message(response.status, &response.body);
+                PingAttemptResult::Rejected(if response.status == 404 {
+                    format!("{refusal}; {}", unknown_check_advice(&ping.url))
                 } else {
                     refusal
                 })
             }
-            Ok(answer) => {
-                PingAttemptResult::Unavailable(format!("the answer was {}", answer.status))
+            Ok(response) => {
+                PingAttemptResult::Unavailable(format!("the response was {}", response.status))
             }
             Err(error) if error.stage == SendStage::Request => {
                 PingAttemptResult::Rejected(error.to_string())
@@ -110,12 +110,12 @@ impl PingSender {
     /// Retries until the server has accepted or refused it, or `stop` holds true.
     pub(super) async fn send_until_stopped(
         &self,
-        report: &OutgoingPing,
+        ping: &OutgoingPing,
         stop: &mut watch::Receiver<bool>,
     ) -> PingAttemptResult {
         let mut pause = FIRST_PAUSE;
         loop {
-            let outcome = self.attempt(report).await;
+            let outcome = self.attempt(ping).await;
             if !matches!(outcome, PingAttemptResult::Unavailable(_)) {
                 return outcome;
             }
@@ -136,13 +136,13 @@ impl PingSender {
     }
 
     /// Sends the result of a job within the time for it, or leaves it in the spool.
-    pub(super) async fn send_or_spool(&self, report: OutgoingPing) -> PingResult {
+    pub(super) async fn send_or_spool(&self, ping: OutgoingPing) -> PingResult {
         let Some(spool) = &self.spool else {
-            return self.send_without_spool(&report).await;
+            return self.send_without_spool(&ping).await;
         };
         let ended = self.clock.now();
         let unique = self.random.uuid();
-        let copy = report.clone();
+        let copy = ping.clone();
         // Before the first attempt: from here on the ping survives the end of this process.
         let spooled = match with_spool_blocking(spool, move |spool| {
             spool.write(&copy, ended, unique)
@@ -155,9 +155,9 @@ impl PingSender {
                     "cannot store the ping in {}: {error}",
                     spool.directory().display()
                 ));
-                return self.send_without_spool(&report).await;
+                return self.send_without_spool(&ping).await;
             }
-            None => return self.send_without_spool(&report).await,
+            None => return self.send_without_spool(&ping).await,
         };
         let mut failure = None;
         match timeout(self.within, self.send_spooled(spool, spooled, &mut failure)).await {
@@ -199,9 +199,9 @@ impl PingSender {
         }
     }
 
-    async fn send_without_spool(&self, report: &OutgoingPing) -> PingResult {
+    async fn send_without_spool(&self, ping: &OutgoingPing) -> PingResult {
         let (stop_sender, mut stop_receiver) = watch::channel(false);
-        let mut sending = std::pin::pin!(self.send_until_stopped(report, &mut stop_receiver));
+        let mut sending = std::pin::pin!(self.send_until_stopped(ping, &mut stop_receiver));
         let outcome = tokio::select! {
             outcome = &mut sending => Some(outcome),
             () = sleep(self.within) => {
@@ -217,7 +217,7 @@ impl PingSender {
                 | PingAttemptResult::Unavailable(reason)
                 | PingAttemptResult::Misconfigured(reason),
             ) => PingResult::Lost(reason),
-            None => PingResult::Lost(format!("no answer within {} s", self.within.as_secs())),
+            None => PingResult::Lost(format!("no response within {} s", self.within.as_secs())),
         }
     }
 
@@ -253,12 +253,11 @@ impl PingSender {
         {
             let is_awaited = awaited == Some(&name);
             let file = name.clone();
-            let Some(mut report) =
-                with_spool_blocking(spool, move |spool| spool.read(&file)).await?
+            let Some(mut ping) = with_spool_blocking(spool, move |spool| spool.read(&file)).await?
             else {
                 continue;
             };
-            let server = host_port_of(&report.url).unwrap_or_default();
+            let server = host_port_of(&ping.url).unwrap_or_default();
             if let Some((reason, is_temporary)) = unavailable.get(&server) {
                 if is_awaited {
                     awaited_result = (!is_temporary).then(|| PingResult::Spooled(reason.clone()));
@@ -266,8 +265,8 @@ impl PingSender {
                 }
                 continue;
             }
-            self.append_end_time(&mut report, &name);
-            let outcome = self.attempt(&report).await;
+            self.append_end_time(&mut ping, &name);
+            let outcome = self.attempt(&ping).await;
             let is_temporary = !matches!(outcome, PingAttemptResult::Misconfigured(_));
             let outcome = match outcome {
                 PingAttemptResult::Accepted { .. } => PingResult::Accepted,
@@ -296,12 +295,12 @@ impl PingSender {
     }
 
     /// Adds the end time of a late job to the body: the server only knows the time of arrival.
-    fn append_end_time(&self, report: &mut OutgoingPing, name: &SpooledPingName) {
+    fn append_end_time(&self, ping: &mut OutgoingPing, name: &SpooledPingName) {
         let ended = name.ended_at();
         if ended.plus_secs(MIN_MENTIONED_DELAY_SECS) < self.clock.now() {
             let mut line = String::from("overdue: reported late, the job ended at ");
             ended.write_rfc3339_secs(&mut line);
-            report.append_line(&line);
+            ping.append_line(&line);
         }
     }
 }
@@ -321,9 +320,9 @@ fn rejection_message(status: u16, body: &[u8]) -> String {
         .collect();
     let line = line.trim_end();
     if line.is_empty() || line.starts_with(['<', '{']) {
-        format!("the answer was {status}")
+        format!("the response was {status}")
     } else {
-        format!("the answer was {status}: {line}")
+        format!("the response was {status}: {line}")
     }
 }
 
@@ -344,19 +343,19 @@ mod tests {
     #[test]
     fn a_refusal_shows_the_message_of_the_server() {
         for (body, shown) in [
-            ("", "the answer was 400"),
-            ("<html>no</html>", "the answer was 400"),
+            ("", "the response was 400"),
+            ("<html>no</html>", "the response was 400"),
             (
                 "this address accepts only https:// URLs\nmore",
-                "the answer was 400: this address accepts only https:// URLs",
+                "the response was 400: this address accepts only https:// URLs",
             ),
-            ("\u{1b}[31mred", "the answer was 400: [31mred"),
+            ("\u{1b}[31mred", "the response was 400: [31mred"),
         ] {
             assert_eq!(rejection_message(400, body.as_bytes()), shown);
         }
         assert_eq!(
             rejection_message(400, "x".repeat(500).as_bytes()).len(),
-            "the answer was 400: ".len() + MAX_SHOWN_CHARS
+            "the response was 400: ".len() + MAX_SHOWN_CHARS
         );
     }
 }

@@ -83,12 +83,15 @@ impl BackupFileWriter {
         })
     }
 
-    /// Reads the file again from the beginning, throttled by `pace`, and gives it its final name.
+    /// Reads the file again from the beginning, throttled by `throttle`, and gives it its final name.
     /// Returns the bytes of the file and the number of its rows.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written, or is not what was written.
-    pub fn verify_and_rename(mut self, pace: &mut Throttle<'_>) -> Result<(u64, u64), BackupError> {
+    pub fn verify_and_rename(
+        mut self,
+        throttle: &mut Throttle<'_>,
+    ) -> Result<(u64, u64), BackupError> {
         let SyncingFile { file, .. } = match self.out.take() {
             Some(BackupOutput::Plain(file)) => file,
             Some(BackupOutput::Compressed(encoder)) => encoder.finish()?,
@@ -98,7 +101,7 @@ impl BackupFileWriter {
         // The partial name may belong to another file by now.
         let mut reader_file = file.try_clone()?;
         reader_file.rewind()?;
-        let rows = verify_stream(read_backup(reader_file)?, pace)?;
+        let rows = verify_stream(read_backup(reader_file)?, throttle)?;
         let bytes = file.metadata()?.len();
         fs::rename(&self.partial, &self.path)?;
         self.is_kept = true;

@@ -35,7 +35,7 @@ pub enum ConfigValue {
     Bool(bool),
     /// A list.
     List(Vec<ConfigNode>),
-    /// A table with the locations of its keys, in the order of the file or of the alphabet.
+    /// A table with the locations of its keys, in the order of the file (TOML) or sorted (JSON).
     Table(Vec<(String, SourceLocation, ConfigNode)>),
     /// A value of a type that no field accepts, with the name of the type.
     Unsupported(&'static str),

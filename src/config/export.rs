@@ -134,7 +134,8 @@ fn object_key(name: &str, uuid: uuid::Uuid, is_only: bool) -> String {
     if does { name.into() } else { uuid.to_string() }
 }
 
-/// Exports a project or all, and users if all. `secrets`: in clear text.
+/// Exports one project, or all projects and users. With `secrets`, secrets are written in clear
+/// text.
 pub fn export_config(
     handle: &Handle,
     project: Option<ProjectId>,

@@ -48,7 +48,7 @@ pub struct Throttle<'h> {
 }
 
 impl<'h> Throttle<'h> {
-    /// Begins to work.
+    /// Creates a throttle for work that begins now.
     pub fn new(server: ServerLocation<'h>) -> Self {
         let (clock, pings) = match server {
             ServerLocation::InProcess(handle) => {

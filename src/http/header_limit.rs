@@ -40,7 +40,7 @@ impl<'a> HeaderLimit<'a> {
     pub(super) fn new(budget: &'a ByteBudget, connection: &'a ConnectionState) -> Self {
         Self {
             budget,
-            connection: connection,
+            connection,
             received: AtomicUsize::new(0),
             budget_permit: Mutex::default(),
             has_received: AtomicBool::new(false),

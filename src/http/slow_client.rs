@@ -104,7 +104,7 @@ impl<'a, W: ResponseSink> MinRateWriter<'a, W> {
         Self {
             sink,
             activity: traffic,
-            connection: connection,
+            connection,
             credit: MAX_LAG_SECONDS * MIN_BYTES_PER_SECOND,
             rate_timer: None,
             is_unsent_limited: false,

@@ -1,4 +1,4 @@
-//! Checks: the operations of the API, for a caller that may see all projects.
+//! Checks: the operations of the Management API, without its access checks.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub enum CheckChange {
     Delete(CheckId),
 }
 
-/// Position in the list of all checks: that of a check.
+/// Position in the list of checks: the last check of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CheckListCursor(ProjectId, CheckId);
 
@@ -218,7 +218,7 @@ pub fn find(
     }
 }
 
-/// Returns a page of the checks of a project or of all, from behind `after` on: projects and checks
+/// Returns a page of the checks of a project or of all, that follow `after`: projects and checks
 /// oldest first. Also returns the cursor for the next page, if there may be more.
 pub fn list_page(
     handle: &Handle,

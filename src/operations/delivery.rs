@@ -27,16 +27,16 @@ pub struct DeliveryFilter {
     pub only_failed: bool,
 }
 
-/// A message that is not finished.
+/// Delivery that waits for its first or another attempt.
 pub struct WaitingDelivery {
-    /// The message in the queue.
-    pub message: Arc<OutboxRow>,
+    /// Its row in the outbox.
+    pub row: Arc<OutboxRow>,
     /// Reason why its channel is failing; `None` if it is not.
     pub failure_reason: Option<Box<str>>,
 }
 
-/// Returns the newest messages that wait for a first or another attempt, newest first, at most
-/// `most`.
+/// Returns the newest deliveries that wait for their first or another attempt, newest first, at
+/// most `limit`.
 pub fn list_waiting(handle: &Handle, filter: DeliveryFilter, limit: usize) -> Vec<WaitingDelivery> {
     if filter.only_failed {
         return Vec::new();
@@ -62,7 +62,7 @@ pub fn list_waiting(handle: &Handle, filter: DeliveryFilter, limit: usize) -> Ve
                 .and_then(|channel| channel.health.failing.as_ref())
                 .map(|(_, reason)| reason.clone());
             WaitingDelivery {
-                message: Arc::clone(row),
+                row: Arc::clone(row),
                 failure_reason: reason,
             }
         };

@@ -272,7 +272,7 @@ impl fmt::Display for OperationError {
                      `deliveries --failed` lists them"
                 )
             }
-            // No command of this module contains the object of these errors.
+            // The commands of this module cannot cause the other errors.
             Self::Command(_) => f.write_str("the command was rejected; nothing was changed"),
             Self::Store(error) => write!(f, "the database cannot be read at the moment: {error}"),
             Self::ProjectNameTaken => {

@@ -36,23 +36,23 @@ impl Listener for TcpListener {
     }
 }
 
-/// Runs the future that `hold` returns for each connection as a task, until `stop` is true. If
-/// `hold` returns `None`, the connection is rejected. After that, open connections may end within
-/// five seconds. A panic ends only its own connection.
+/// Calls `serve` for each connection and runs its future as a task, until `stop` is true. Rejects
+/// the connection if `serve` returns `None`. After that, open connections may end within five
+/// seconds. A panic ends only its own connection.
 ///
-/// At most `most` connections are open at the same time. Others wait in the queue of the system.
+/// At most `max_connections` connections are open at the same time. Others wait in the queue of the system.
 pub(crate) async fn accept_connections<L: Listener, F: Future<Output = ()> + Send + 'static>(
     protocol: &'static str,
     listener: L,
-    most: usize,
+    max_connections: usize,
     mut stop: watch::Receiver<bool>,
-    hold: impl Fn(L::Accepted) -> Option<F>,
+    serve: impl Fn(L::Accepted) -> Option<F>,
 ) {
     let mut tasks = JoinSet::new();
     let mut warning_timer = std::pin::pin!(sleep(Duration::ZERO));
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept(), if tasks.len() < most => accepted,
+            accepted = listener.accept(), if tasks.len() < max_connections => accepted,
             () = wait_for_stop(&mut stop) => break,
             Some(ended) = tasks.join_next() => {
                 if let Err(error) = ended && error.is_panic() {
@@ -63,7 +63,7 @@ pub(crate) async fn accept_connections<L: Listener, F: Future<Output = ()> + Sen
         };
         match accepted {
             Ok(connection) => {
-                if let Some(connection) = hold(connection) {
+                if let Some(connection) = serve(connection) {
                     tasks.spawn(connection);
                 }
             }

@@ -1,6 +1,6 @@
-//! Applies declared files before the listeners open, and again at SIGHUP. An invalid file does not
-//! stop the server: a syntax error must not stop the monitoring. The server continues with the state of
-//! the database, and reports the error in the log, to the supervisor, and in a metric.
+//! Applies configuration files before the listeners open, and again at SIGHUP. An invalid file does
+//! not stop the server: a syntax error must not stop the monitoring. The server continues with the
+//! state of the database, and reports the error in the log, to the supervisor, and in a metric.
 
 use std::path::PathBuf;
 

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Network of a client: the key of limits per client. For IPv6 it is the network of 64 bits, since a
-/// single client has as many addresses.
+/// Network of a client: the key of limits per client. For IPv6 it is the network of 64 bits, since
+/// a single client has as many addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ClientNetwork(IpAddr);
 

@@ -46,9 +46,9 @@ pub fn hash(password: &Password, salt: [u8; SALT_LENGTH]) -> Result<PasswordHash
         .ok_or(HashError)
 }
 
-/// Checks a password against a hash. `None` stands for a user without a password and for an unknown
-/// user: the check takes as long and fails.
-pub fn check(password: &[u8], hash: Option<&PasswordHash>) -> PasswordMatch {
+/// Verifies a password against a hash. `None` stands for a user without a password and for an unknown
+/// user: this takes as long and fails.
+pub fn verify(password: &[u8], hash: Option<&PasswordHash>) -> PasswordMatch {
     let found = hash
         .and_then(|hash| phc::PasswordHash::new(hash.as_str()).ok())
         .filter(is_bounded);
@@ -69,8 +69,7 @@ pub fn check(password: &[u8], hash: Option<&PasswordHash>) -> PasswordMatch {
     }
 }
 
-/// Parses a PHC string that this program wrote elsewhere. `None` unless passwords can be checked
-/// against it in bounded time.
+/// Parses a PHC string from a file or an import. `None` if its costs are above the limits.
 pub fn parse(phc: &str) -> Option<PasswordHash> {
     phc::PasswordHash::new(phc)
         .ok()
@@ -118,15 +117,15 @@ mod tests {
             hash.as_str()
         );
         assert_eq!(
-            check(b"correct horse", Some(&hash)),
+            verify(b"correct horse", Some(&hash)),
             PasswordMatch::Right {
                 needs_rehash: false
             }
         );
         for wrong in [&b"correct hors"[..], b"", b"correct horse ", &[b'x'; 201]] {
-            assert_eq!(check(wrong, Some(&hash)), PasswordMatch::Wrong);
+            assert_eq!(verify(wrong, Some(&hash)), PasswordMatch::Wrong);
         }
-        assert_eq!(check(b"correct horse", None), PasswordMatch::Wrong);
+        assert_eq!(verify(b"correct horse", None), PasswordMatch::Wrong);
         assert_eq!(parse(hash.as_str()), Some(hash));
     }
 
@@ -142,10 +141,10 @@ mod tests {
             .unwrap();
         let hash = parse(&hash.to_string()).unwrap();
         assert_eq!(
-            check(b"correct horse", Some(&hash)),
+            verify(b"correct horse", Some(&hash)),
             PasswordMatch::Right { needs_rehash: true }
         );
-        assert_eq!(check(b"correct donkey", Some(&hash)), PasswordMatch::Wrong);
+        assert_eq!(verify(b"correct donkey", Some(&hash)), PasswordMatch::Wrong);
     }
 
     #[test]
@@ -166,7 +165,7 @@ mod tests {
             assert_eq!(
                 (
                     parse(&wrong),
-                    check(b"correct horse", Some(&PasswordHash::new(&wrong)))
+                    verify(b"correct horse", Some(&PasswordHash::new(&wrong)))
                 ),
                 (None, PasswordMatch::Wrong),
                 "{wrong}"

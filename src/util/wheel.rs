@@ -185,7 +185,7 @@ impl TimingWheel {
     /// lower levels. Returns their number.
     #[expect(
         clippy::indexing_slicing,
-        reason = "levels come from `first_occupied`, and a level has a slot for each value of a digit"
+        reason = "levels are from `first_occupied`, and each has a slot for each value of a digit"
     )]
     fn drain_slot(&mut self, level: usize, budget: usize, due: &mut Vec<u64>) -> usize {
         let number = digit(self.time, level);

@@ -335,7 +335,7 @@ pub static NAME_FIELDS: [&CheckField; 4] = [&NAME, &SLUG, &TAGS, &DESC];
 /// Expected times, without the grace time.
 pub static TIME_FIELDS: [&CheckField; 3] = [&TIMEOUT, &SCHEDULE, &TZ];
 
-/// Rules for pings. A text among them has an input in the form.
+/// Rules for pings.
 pub static PING_RULE_FIELDS: [&CheckField; 2] = [&MANUAL_RESUME, &METHODS];
 
 /// Keywords, and where they are searched.

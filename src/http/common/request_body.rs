@@ -40,7 +40,7 @@ impl<'a> IncomingBody<'a> {
     pub(crate) fn new(content: Incoming, connection: &'a ConnectionState) -> Self {
         Self {
             inner: content,
-            connection: connection,
+            connection,
         }
     }
 

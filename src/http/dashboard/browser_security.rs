@@ -17,7 +17,7 @@ use crate::http::common::client_address::{Client, Peer, is_trusted};
 use crate::http::common::reply::{self, HttpReply};
 use crate::http::common::request::{BaseUrl, is_loopback_host};
 
-const FETCH_SITE_HEADER: HeaderName = HeaderName::from_static("sec-fetch-dashboard");
+const FETCH_SITE_HEADER: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Headers that proxies add.
 const PROXY_HEADERS: [&str; 3] = ["x-forwarded-for", "forwarded", "via"];
 const FORWARDED_HOST_HEADER: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -84,7 +84,7 @@ impl RequestOrigin {
     /// them to every port of a host.
     pub(super) fn require_same_origin(&self, base_url: &BaseUrl) -> Result<(), PageError> {
         let is_ours = match (&self.fetch_site, &self.origin_header) {
-            (Some(dashboard), _) => &**dashboard == "same-origin",
+            (Some(site), _) => &**site == "same-origin",
             (None, Some(origin)) => parse_origin(origin)
                 .is_some_and(|origin| self.own_origins(base_url).contains(&Some(origin))),
             (None, None) => false,
@@ -177,10 +177,7 @@ impl RequestOrigin {
 
     /// True if a page of another origin may measure the length of the response.
     pub(super) fn is_cross_site(&self) -> bool {
-        matches!(
-            self.fetch_site.as_deref(),
-            Some("cross-dashboard" | "same-dashboard")
-        )
+        matches!(self.fetch_site.as_deref(), Some("cross-site" | "same-site"))
     }
 }
 
@@ -362,7 +359,7 @@ mod tests {
         use PingScheme::{Http, Https};
         let base: BaseUrl = "https://Checks.example.org/sub".parse().unwrap();
         let lan = "192.168.1.5:8000";
-        for (scheme, host, forwarded, dashboard, origin, taken) in [
+        for (scheme, host, forwarded, site, origin, taken) in [
             // The browser sends `Sec-Fetch-Site`.
             (Http, lan, None, Some("same-origin"), None, true),
             (
@@ -377,7 +374,7 @@ mod tests {
                 Http,
                 lan,
                 None,
-                Some("same-dashboard"),
+                Some("same-site"),
                 Some("http://192.168.1.5:8000"),
                 false,
             ),
@@ -385,7 +382,7 @@ mod tests {
                 Http,
                 lan,
                 None,
-                Some("cross-dashboard"),
+                Some("cross-site"),
                 Some("http://192.168.1.5:8000"),
                 false,
             ),
@@ -489,7 +486,7 @@ mod tests {
             (Http, "[::1]:8000", None, None, Some("http://[::1]"), false),
             (Http, "", None, None, Some("http://"), false),
         ] {
-            let came = request_origin(scheme, host, forwarded, dashboard, origin);
+            let came = request_origin(scheme, host, forwarded, site, origin);
             assert_eq!(came.require_same_origin(&base).is_ok(), taken, "{came:?}");
         }
     }

@@ -240,12 +240,12 @@ fn destination_text(settings: &ChannelSettings, may_write: bool) -> String {
 
 /// Result of a test as messages. For a group there is one message for each of its channels.
 fn notes_of(tested: &ChannelTestResults) -> Vec<Banner> {
-    let of_member = |MemberTestResult { channel, tried }: &MemberTestResult| {
+    let of_member = |MemberTestResult { channel, result }: &MemberTestResult| {
         let name = Some(channel.name.as_str())
             .filter(|name| !name.is_empty())
             .unwrap_or(channel.settings.kind().title);
-        let note = match tried {
-            Ok(tried) => note_of(tried),
+        let note = match result {
+            Ok(result) => note_of(result),
             Err(error) => note_of_missing_result(error),
         };
         Banner {
@@ -254,7 +254,7 @@ fn notes_of(tested: &ChannelTestResults) -> Vec<Banner> {
         }
     };
     match tested {
-        ChannelTestResults::Channel(tried) => vec![note_of(tried)],
+        ChannelTestResults::Channel(result) => vec![note_of(result)],
         ChannelTestResults::Group(tests) => tests.iter().map(of_member).collect(),
     }
 }
@@ -276,11 +276,11 @@ fn note_of_missing_result(error: &OperationError) -> Banner {
 }
 
 /// Result of the test of one channel as a message.
-fn note_of(tried: &ChannelTestResult) -> Banner {
-    match (&tried.error, &tried.missed) {
+fn note_of(result: &ChannelTestResult) -> Banner {
+    match (&result.error, &result.missed) {
         (Some(reason), _) => Banner::error(format!("Not delivered: {reason}")),
         (None, Some(missed)) => Banner::warning(format!("{}.", capitalize(missed))),
-        (None, None) => Banner::info(format!("Delivered in {} ms.", tried.duration.as_millis())),
+        (None, None) => Banner::info(format!("Delivered in {} ms.", result.duration.as_millis())),
     }
 }
 

@@ -36,7 +36,7 @@ const FRAGMENT_HEADER: HeaderName = HeaderName::from_static("x-fragment");
 /// Size in bytes above which a page is compressed.
 const COMPRESSION_THRESHOLD: usize = 2 << 10;
 /// Makes a browser delete stored data of this site.
-const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-dashboard-data");
+const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 
 /// Response of a page.
 pub(crate) enum PageResponse {

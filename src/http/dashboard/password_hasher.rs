@@ -35,11 +35,11 @@ impl PasswordHasher {
     /// Checks a password against a hash. Without a hash it takes as long.
     pub(super) async fn verify(
         &self,
-        form: &str,
+        password: &str,
         hash: Option<PasswordHash>,
     ) -> Result<PasswordMatch, HttpError> {
-        let form = form.as_bytes().to_vec();
-        self.run_with_permit(move || password::check(&form, hash.as_ref()))
+        let password = password.as_bytes().to_vec();
+        self.run_with_permit(move || password::verify(&password, hash.as_ref()))
             .await
     }
 

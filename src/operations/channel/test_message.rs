@@ -30,7 +30,7 @@ pub struct MemberTestResult {
     /// The channel that was tested.
     pub channel: Arc<Channel>,
     /// Result, or the reason why there is none.
-    pub tried: Result<ChannelTestResult, OperationError>,
+    pub result: Result<ChannelTestResult, OperationError>,
 }
 
 /// Sends a test to a channel, or to the channels of a group one after the other, and waits for the
@@ -66,14 +66,14 @@ pub async fn test(
                     .is_some_and(|now| is_disabled_by_operator(now))
             })
         };
-        let tried = match deadline.saturating_sub(handle.clock().uptime()) {
+        let result = match deadline.saturating_sub(handle.clock().uptime()) {
             _ if is_disabled() => Err(OperationError::DisabledByOperator),
             Duration::ZERO => Err(OperationError::NoTimeForTest),
             left => timeout(left, test_one(handle, &channel, up))
                 .await
                 .unwrap_or(Err(OperationError::NoTestResult)),
         };
-        tests.push(MemberTestResult { channel, tried });
+        tests.push(MemberTestResult { channel, result });
     }
     Ok(ChannelTestResults::Group(tests))
 }
@@ -92,12 +92,12 @@ async fn test_one(
     channel: &Channel,
     up: bool,
 ) -> Result<ChannelTestResult, OperationError> {
-    let tried = handle
+    let result = handle
         .request_channel_test(channel.id, up)
         .map_err(OperationError::Unavailable)?;
     let is_gone = || handle.with_state(|state| state.channel(channel.id).is_none());
     // The notifier drops a test that can no longer be sent.
-    tried.await.map_err(|_| {
+    result.await.map_err(|_| {
         if is_gone() {
             OperationError::Removed
         } else {

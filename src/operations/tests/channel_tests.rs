@@ -22,8 +22,8 @@ fn a_test_of_a_deleted_channel_is_reported() {
             channel::delete(&service.handle, id).await.unwrap();
             drop(service.handle.next_channel_test());
         };
-        let (tried, ()) = tokio::join!(testing, sender);
-        refused(tried)
+        let (result, ()) = tokio::join!(testing, sender);
+        refused(result)
     });
     assert_eq!(untried, "the object has been deleted in the meantime");
     // One project takes half of the slots.
@@ -71,7 +71,12 @@ fn a_test_of_a_deleted_channel_is_reported() {
     };
     let shown = tests
         .into_iter()
-        .map(|test| (test.channel.settings.kind().name, test.tried.unwrap().error))
+        .map(|test| {
+            (
+                test.channel.settings.kind().name,
+                test.result.unwrap().error,
+            )
+        })
         .collect::<Vec<_>>();
     assert_eq!(shown, [("email", None), ("ntfy", Some("busy".to_owned()))]);
     for id in members {
@@ -126,7 +131,7 @@ fn a_test_of_a_group_shows_which_channels_have_no_result_and_why() {
     };
     let shown = tests
         .into_iter()
-        .map(|test| (test.channel.settings.kind().name, refused(test.tried)))
+        .map(|test| (test.channel.settings.kind().name, refused(test.result)))
         .collect::<Vec<_>>();
     let untested = [
         (
