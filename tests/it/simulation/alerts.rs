@@ -1,18 +1,18 @@
-//! Which alerts are to be there: a model of its own says for each flip and each channel what waits
-//! or what has become of it.
+//! Simulation of alerts. Its model predicts the outbox row or the delivery of each flip for each
+//! channel.
 //!
-//! - `rules` states who is notified and what holds an alert back, and applies that to the histories
-//!   that the model of checks keeps.
-//! - `rules::held` and `rules::notified` are parts of that: what holds an alert back, and which
-//!   channels it is for.
-//! - `log` keeps the rows that follow from it, and what those who send report.
-//! - `random_events` makes up what happens: pings at the very moment of a deadline, windows,
-//!   parents, groups, channels that come and go.
-//! - `scenario` lets time pass without a gap, since what holds an alert back depends on it; the
-//!   server stops, sleeps and loses power in between. After each moment at which something happens,
-//!   all rows of the engine are compared with the model.
+//! - `rules` states the recipients of alerts and the reasons for holding alerts back, and applies
+//!   them to the histories that the model of checks keeps.
+//! - `rules::holding` has the reasons for holding an alert back, `rules::audiences` the channels of
+//!   an alert.
+//! - `message_log` keeps the resulting rows and applies the reports of the sender.
+//! - `random_events` generates events: pings exactly at a deadline, windows, parents, groups, new
+//!   and deleted channels.
+//! - `scenario` lets time pass continuously, since holding alerts back depends on time. In between
+//!   the server restarts, the machine sleeps, and the power fails. After each event, all rows of
+//!   the engine are compared with the model.
 //!
-//! A deadline that has passed may be noticed by whatever comes first: the model notices it at once.
+//! In the engine, several events can notice a passed deadline. The model notices it at once.
 
 mod message_log;
 mod random_events;
@@ -25,19 +25,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::{are_default_seeds, seeds};
 use scenario::AlertScenario;
 
-/// Stories of a test run, and what happens in each.
+/// Number of scenarios in a test run, and of steps in each.
 const SCENARIO_COUNT: u64 = 15;
 const STEPS_PER_SCENARIO: u32 = 150;
 
-/// What happened in a story, and how often.
+/// Number of occurrences of each case in a scenario.
 type CaseCounts = BTreeMap<String, u32>;
 
 fn run_scenario(seed: u64) -> Result<CaseCounts, String> {
-    let mut at = 0;
+    let mut failed_step = 0;
     let run = AssertUnwindSafe(|| {
         let mut scenario = AlertScenario::new(seed)?;
         for step in 0..STEPS_PER_SCENARIO {
-            at = step;
+            failed_step = step;
             scenario.step()?;
         }
         let [cuts, in_doubt, missing] = scenario.cuts;
@@ -45,7 +45,7 @@ fn run_scenario(seed: u64) -> Result<CaseCounts, String> {
             ("rows", scenario.rows()),
             ("power cuts", cuts),
             ("batches in doubt", in_doubt),
-            ("batches that were lost", missing),
+            ("lost batches", missing),
         ];
         Ok(scenario
             .cases()
@@ -53,10 +53,10 @@ fn run_scenario(seed: u64) -> Result<CaseCounts, String> {
             .collect())
     });
     let result = catch_unwind(run).unwrap_or_else(|_| Err("something panicked".to_owned()));
-    result.map_err(|difference| format!("seed {seed}, step {at}: {difference}"))
+    result.map_err(|difference| format!("seed {seed}, step {failed_step}: {difference}"))
 }
 
-/// What has to have happened in a test run, and how often at the least.
+/// Minimum number of occurrences of each case in a test run.
 const REQUIRED_CASES: [(&str, u32); 32] = [
     ("Closed", 5),
     ("Deleted", 5),
@@ -68,7 +68,7 @@ const REQUIRED_CASES: [(&str, u32); 32] = [
     ("Held(Window)", 30),
     ("Joined", 20),
     ("Left", 30),
-    ("Nobody", 3),
+    ("NoRecipient", 3),
     ("EndedUnannounced(Outage)", 3),
     ("EndedUnannounced(HiddenBehind)", 5),
     ("EndedUnannounced(Failures)", 5),
@@ -84,11 +84,11 @@ const REQUIRED_CASES: [(&str, u32); 32] = [
     ("AnnouncedAfter(Failures)", 20),
     ("AnnouncedAfter(Parent)", 5),
     ("AnnouncedAfter(Window)", 10),
-    ("UnawareAtTheEnd", 50),
-    ("NobodyReached", 2),
+    ("EndWithoutStart", 50),
+    ("NoRecipientReached", 2),
     ("power cuts", 50),
     ("batches in doubt", 20),
-    ("batches that were lost", 10),
+    ("lost batches", 10),
     ("rows", 3000),
 ];
 
@@ -99,7 +99,7 @@ fn each_alert_is_there_once_for_whom_it_is() {
     for seed in seeds.clone() {
         let cases = run_scenario(seed).unwrap_or_else(|failure| {
             panic!(
-                "{failure}\nto see it again: OVERDUE_SEED={seed} cargo test --test it \
+                "{failure}\nto reproduce: OVERDUE_SEED={seed} cargo test --test it \
                  simulation::alerts"
             );
         });
@@ -110,10 +110,10 @@ fn each_alert_is_there_once_for_whom_it_is() {
     println!("{total:#?}");
     let rare: Vec<_> = REQUIRED_CASES
         .iter()
-        .filter(|(case, least)| total.get(*case).is_none_or(|count| count < least))
+        .filter(|(case, minimum)| total.get(*case).is_none_or(|count| count < minimum))
         .collect();
     assert!(
         rare.is_empty() || !are_default_seeds(&seeds, SCENARIO_COUNT),
-        "too seldom: {rare:?} in {total:#?}"
+        "too few cases: {rare:?} in {total:#?}"
     );
 }

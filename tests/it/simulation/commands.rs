@@ -1,5 +1,5 @@
-//! What happens in a simulation: commands of every kind, mostly to what exists, in small worlds in
-//! which they meet each other.
+//! Random commands of every kind, mostly for existing objects. The sets of names and objects are
+//! small, so that commands interact.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -32,16 +32,17 @@ use super::model::Model;
 use super::users;
 use crate::support::seeded_rng::SeededRng;
 
-/// Checks above which none is created any more.
+/// Number of checks from which on no command creates another.
 const MAX_CREATED_CHECKS: usize = 14;
-/// Checks above which none is declared or imported any more: few of those have channels.
+/// Number of checks from which on no configuration or import adds another: few of these have
+/// channels.
 pub(crate) const MAX_IMPORTED_CHECKS: usize = 9;
 
-/// The first two commands of every simulation: a project with a check that nothing but pings ever
-/// happens to.
-pub(crate) fn create_witness(dice: &SeededRng) -> [Command; 2] {
+/// Returns the first two commands of each simulation: they create a project with a witness, a check
+/// that receives nothing but pings.
+pub(crate) fn create_witness(rng: &SeededRng) -> [Command; 2] {
     let project = NewProject {
-        uuid: dice.random().uuid(),
+        uuid: rng.random().uuid(),
         name: ProjectName::parse("witness").unwrap(),
         check_limit: None,
         ping_log_limit: 3,
@@ -51,7 +52,7 @@ pub(crate) fn create_witness(dice: &SeededRng) -> [Command; 2] {
         project: ProjectId(1),
         edit: CheckEdit::default(),
         unique: Vec::new(),
-        uuids: names(dice),
+        uuids: random_uuids(rng),
     };
     [
         Command::CreateProject(Box::new(project)),
@@ -59,12 +60,12 @@ pub(crate) fn create_witness(dice: &SeededRng) -> [Command; 2] {
     ]
 }
 
-/// The number that the witness's check gets.
+/// ID of the witness.
 pub(crate) const WITNESS_CHECK: u64 = 2;
 
-/// A ping of the witness's check.
+/// Returns a ping of the witness.
 pub(crate) fn witness_ping(model: &Model) -> Command {
-    let target = PingTarget::Uuid(model.checks[&WITNESS_CHECK].names.uuid);
+    let target = PingTarget::Uuid(model.checks[&WITNESS_CHECK].uuids.uuid);
     let origin = PingOrigin {
         scheme: PingScheme::Https,
         method: PingMethod::Head,
@@ -80,65 +81,78 @@ pub(crate) fn witness_ping(model: &Model) -> Command {
     }))
 }
 
-/// Some command. Most are carried out, some are refused.
-pub(crate) fn random_command(dice: &SeededRng, model: &Model) -> Command {
-    if dice.chance(6) {
-        return imports::random_command(dice, model, model.checks.len() < MAX_IMPORTED_CHECKS);
+/// Returns a random command. The engine accepts most of them and rejects some.
+pub(crate) fn random_command(rng: &SeededRng, model: &Model) -> Command {
+    if rng.chance(6) {
+        return imports::random_command(rng, model, model.checks.len() < MAX_IMPORTED_CHECKS);
     }
-    match dice.below(100) {
-        0..60 => Command::Ping(Box::new(random_ping(dice, model))),
-        60..74 => Command::UpdateCheck(check(dice, model), Box::new(random_edit(dice, model))),
-        74..80 => Command::PauseCheck(check(dice, model)),
-        80..85 => Command::ResumeCheck(check(dice, model)),
+    match rng.below(100) {
+        0..60 => Command::Ping(Box::new(random_ping(rng, model))),
+        60..74 => Command::UpdateCheck(random_check(rng, model), Box::new(random_edit(rng, model))),
+        74..80 => Command::PauseCheck(random_check(rng, model)),
+        80..85 => Command::ResumeCheck(random_check(rng, model)),
         85..91 if model.checks.len() < MAX_CREATED_CHECKS => {
             Command::CreateCheck(Box::new(CreateCheckRequest {
-                project: project(dice, model),
-                edit: random_edit(dice, model),
-                unique: (0..dice.below(3))
-                    .map(|_| dice.pick(&UNIQUE_FIELDS))
+                project: random_project(rng, model),
+                edit: random_edit(rng, model),
+                unique: (0..rng.below(3))
+                    .map(|_| rng.pick(&UNIQUE_FIELDS))
                     .collect(),
-                uuids: names(dice),
+                uuids: random_uuids(rng),
             }))
         }
-        85..93 => Command::DeleteCheck(check(dice, model)),
-        93 => Command::ExpireChecks((0..dice.below(5)).map(|_| check(dice, model)).collect()),
-        94 => Command::RearmChecks((0..dice.below(5)).map(|_| check(dice, model)).collect()),
+        85..93 => Command::DeleteCheck(random_check(rng, model)),
+        93 => Command::ExpireChecks(
+            (0..rng.below(5))
+                .map(|_| random_check(rng, model))
+                .collect(),
+        ),
+        94 => Command::RearmChecks(
+            (0..rng.below(5))
+                .map(|_| random_check(rng, model))
+                .collect(),
+        ),
         95 => Command::SetAlerting {
-            check: check(dice, model),
-            after: Some(FailureThreshold::parse(dice.pick(&[1, 1, 1, 2, 4])).unwrap()),
-            parents: dice.optional(70, |dice| {
-                Parents::new((0..dice.below(3)).map(|_| check(dice, model)).collect()).unwrap()
+            check: random_check(rng, model),
+            after: Some(FailureThreshold::parse(rng.pick(&[1, 1, 1, 2, 4])).unwrap()),
+            parents: rng.optional(70, |rng| {
+                Parents::new(
+                    (0..rng.below(3))
+                        .map(|_| random_check(rng, model))
+                        .collect(),
+                )
+                .unwrap()
             }),
         },
         96 => Command::User(Box::new(users::random_command(
-            dice,
+            rng,
             &model.users,
-            project(dice, model),
+            random_project(rng, model),
         ))),
-        // Many would hold back nearly all that is to be told.
+        // More windows would hold back nearly all alerts.
         97 if model.windows.len() < 2 => Command::CreateWindow(Box::new(NewWindow {
-            uuid: dice.random().uuid(),
-            project: project(dice, model),
+            uuid: rng.random().uuid(),
+            project: random_project(rng, model),
             name: Name::default(),
-            tags: Tags::parse(dice.pick(&["a", "prod", "a prod"])).unwrap(),
+            tags: Tags::parse(rng.pick(&["a", "prod", "a prod"])).unwrap(),
             times: WindowTimes::Recurring {
                 schedule: Arc::new(
-                    Schedule::parse(dice.pick(&["0 3 * * *", "*/30 * * * *", "2020-01-01 00:00"]))
+                    Schedule::parse(rng.pick(&["0 3 * * *", "*/30 * * * *", "2020-01-01 00:00"]))
                         .unwrap(),
                 ),
                 tz: Timezone::utc(),
-                minutes: dice.pick(&[1, 5, 31]),
+                minutes: rng.pick(&[1, 5, 31]),
             },
         })),
         97 | 98 if !model.windows.is_empty() => {
             let (project, window) = *model
                 .windows
                 .keys()
-                .nth(dice.below(model.windows.len() as u64) as usize)
+                .nth(rng.below(model.windows.len() as u64) as usize)
                 .unwrap();
             Command::DeleteWindow(ProjectId(project), WindowId(window))
         }
-        _ => random_admin_command(dice, model),
+        _ => random_admin_command(rng, model),
     }
 }
 
@@ -150,83 +164,85 @@ const UNIQUE_FIELDS: [UniqueField; 5] = [
     UniqueField::Grace,
 ];
 
-fn random_admin_command(dice: &SeededRng, model: &Model) -> Command {
-    let limit = |dice: &SeededRng| dice.optional(70, |dice| 1 + dice.below(8) as u32);
-    let log_limit = |dice: &SeededRng| 1 + dice.below(12) as u32;
-    let project = project(dice, model);
-    match dice.below(if project.0 == 1 { 70 } else { 100 }) {
+fn random_admin_command(rng: &SeededRng, model: &Model) -> Command {
+    let limit = |rng: &SeededRng| rng.optional(70, |rng| 1 + rng.below(8) as u32);
+    let log_limit = |rng: &SeededRng| 1 + rng.below(12) as u32;
+    let project = random_project(rng, model);
+    match rng.below(if project.0 == 1 { 70 } else { 100 }) {
         0..15 => Command::CreateProject(Box::new(NewProject {
-            uuid: dice.random().uuid(),
-            name: name(dice),
-            check_limit: limit(dice),
-            ping_log_limit: log_limit(dice),
-            badge_key: dice.random().url_safe::<8>().into(),
+            uuid: rng.random().uuid(),
+            name: name(rng),
+            check_limit: limit(rng),
+            ping_log_limit: log_limit(rng),
+            badge_key: rng.random().url_safe::<8>().into(),
         })),
         15..32 => {
-            let secret = match dice.below(4) {
-                0 => KeySecret::ReadWrite(KeyHash(dice.random().bytes())),
-                1 => KeySecret::ReadOnly(KeyHash(dice.random().bytes())),
-                _ => KeySecret::Ping(ping_key(dice)),
+            let secret = match rng.below(4) {
+                0 => KeySecret::ReadWrite(KeyHash(rng.random().bytes())),
+                1 => KeySecret::ReadOnly(KeyHash(rng.random().bytes())),
+                _ => KeySecret::Ping(ping_key(rng)),
             };
-            let label = KeyLabel::parse(dice.pick(&["", "CI", "the other"])).unwrap();
+            let label = KeyLabel::parse(rng.pick(&["", "CI", "the other"])).unwrap();
             Command::CreateKey(Box::new(NewKey {
                 project,
                 secret,
                 label,
-                hint: dice.random().url_safe::<4>().into(),
+                hint: rng.random().url_safe::<4>().into(),
             }))
         }
         32..35 => {
-            let from = IpAddr::from([192, 0, 2, dice.below(4) as u8]);
-            let key = KeyId(random_id(dice, model.keys.keys()));
+            let from = IpAddr::from([192, 0, 2, rng.below(4) as u8]);
+            let key = KeyId(random_id(rng, model.keys.keys()));
             Command::RecordKeyUses(vec![(
                 key,
                 KeyUse {
-                    at: Timestamp::from_secs(dice.below(20_000) as i64),
+                    at: Timestamp::from_secs(rng.below(20_000) as i64),
                     from,
                 },
             )])
         }
-        35 if dice.chance(50) => Command::RehashKey(
-            KeyId(random_id(dice, model.keys.keys())),
-            KeyHash(dice.random().bytes()),
+        35 if rng.chance(50) => Command::RehashKey(
+            KeyId(random_id(rng, model.keys.keys())),
+            KeyHash(rng.random().bytes()),
         ),
-        35..36 => Command::SetBadgeSecret(BadgeSecret(dice.random().bytes())),
+        35..36 => Command::SetBadgeSecret(BadgeSecret(rng.random().bytes())),
         36..38 => Command::RenameKey(
-            KeyId(random_id(dice, model.keys.keys())),
-            KeyLabel::parse(dice.pick(&["", "renamed"])).unwrap(),
+            KeyId(random_id(rng, model.keys.keys())),
+            KeyLabel::parse(rng.pick(&["", "renamed"])).unwrap(),
         ),
-        38..42 => Command::RevokeKey(KeyId(random_id(dice, model.keys.keys()))),
+        38..42 => Command::RevokeKey(KeyId(random_id(rng, model.keys.keys()))),
         42..57 => Command::CreateChannel(Box::new(NewChannel {
-            uuid: dice.random().uuid(),
+            uuid: rng.random().uuid(),
             project,
-            name: channel_name(dice),
-            settings: channel_settings(dice),
+            name: channel_name(rng),
+            settings: channel_settings(rng),
             is_by_operator: true,
         })),
         57..62 => Command::UpdateChannel {
-            channel: ChannelId(random_id(dice, model.channels.keys())),
-            name: dice.optional(50, channel_name),
-            settings: dice.optional(50, given_settings),
+            channel: ChannelId(random_id(rng, model.channels.keys())),
+            name: rng.optional(50, channel_name),
+            settings: rng.optional(50, given_settings),
             maker: channel::SettingsAuthor::Operator,
         },
         62..65 => Command::AssignChannel {
-            channel: ChannelId(random_id(dice, model.channels.keys())),
-            checks: (0..dice.below(5)).map(|_| check(dice, model)).collect(),
-            assigned: dice.below(3) > 0,
+            channel: ChannelId(random_id(rng, model.channels.keys())),
+            checks: (0..rng.below(5))
+                .map(|_| random_check(rng, model))
+                .collect(),
+            assigned: rng.below(3) > 0,
         },
-        65..70 => Command::DeleteChannel(ChannelId(random_id(dice, model.channels.keys()))),
+        65..70 => Command::DeleteChannel(ChannelId(random_id(rng, model.channels.keys()))),
         70..95 => Command::UpdateProject {
             project,
-            name: dice.optional(20, name),
-            check_limit: dice.optional(50, limit),
-            ping_log_limit: dice.optional(50, log_limit),
+            name: rng.optional(20, name),
+            check_limit: rng.optional(50, limit),
+            ping_log_limit: rng.optional(50, log_limit),
         },
         _ => Command::DeleteProject(project),
     }
 }
 
-fn random_ping(dice: &SeededRng, model: &Model) -> PingRequest {
+fn random_ping(rng: &SeededRng, model: &Model) -> PingRequest {
     let ping_keys = || {
         model.keys.values().filter_map(|key| {
             if let KeySecret::Ping(key) = &key.secret {
@@ -236,44 +252,42 @@ fn random_ping(dice: &SeededRng, model: &Model) -> PingRequest {
             }
         })
     };
-    let target = match dice.below(100) {
+    let target = match rng.below(100) {
         0..75 => {
-            let id = check(dice, model);
+            let id = random_check(rng, model);
             PingTarget::Uuid(
                 model
                     .checks
                     .get(&id.0)
-                    .map_or_else(|| dice.random().uuid(), |check| check.names.uuid),
+                    .map_or_else(|| rng.random().uuid(), |check| check.uuids.uuid),
             )
         }
         _ => PingTarget::Slug {
             key: ping_keys()
-                .nth(dice.below(4) as usize)
+                .nth(rng.below(4) as usize)
                 .cloned()
-                .unwrap_or_else(|| ping_key(dice)),
-            slug: slug(dice),
-            create: dice.optional(
+                .unwrap_or_else(|| ping_key(rng)),
+            slug: slug(rng),
+            create: rng.optional(
                 if model.checks.len() < MAX_CREATED_CHECKS {
                     60
                 } else {
                     0
                 },
-                names,
+                random_uuids,
             ),
         },
     };
-    let email = dice.chance(10);
+    let email = rng.chance(10);
     let signal = if email {
-        let subject = dice
-            .pick(&["", "GO", "backup OK", "ERR 3", "OK ERR"])
-            .into();
+        let subject = rng.pick(&["", "GO", "backup OK", "ERR 3", "OK ERR"]).into();
         PingSignal::Email {
             subject,
-            text: dice.pick(&["", "nothing", "it is OK", "ERR"]).into(),
+            text: rng.pick(&["", "nothing", "it is OK", "ERR"]).into(),
             precomputed: None,
         }
     } else {
-        PingSignal::Http(dice.pick(&[
+        PingSignal::Http(rng.pick(&[
             PingKind::Success,
             PingKind::Success,
             PingKind::Success,
@@ -286,15 +300,15 @@ fn random_ping(dice: &SeededRng, model: &Model) -> PingRequest {
     let method = if email {
         PingMethod::None
     } else {
-        dice.pick(&[PingMethod::Get, PingMethod::Head, PingMethod::Post])
+        rng.pick(&[PingMethod::Get, PingMethod::Head, PingMethod::Post])
     };
-    let body = match dice.below(6) {
+    let body = match rng.below(6) {
         0..3 => Bytes::new(),
         3 => Bytes::from_static(b"exit ERR"),
         4 => Bytes::from_static(b"OK"),
-        // Around the limit of what is stored, and larger than a page of the database.
+        // Around the limit of stored bodies, and larger than a page of the database.
         _ => Bytes::copy_from_slice(
-            &dice.random().bytes::<6000>()[..dice.pick(&[1, 47, 48, 49, 500, 6000])],
+            &rng.random().bytes::<6000>()[..rng.pick(&[1, 47, 48, 49, 500, 6000])],
         ),
     };
     let scheme = if email {
@@ -308,8 +322,8 @@ fn random_ping(dice: &SeededRng, model: &Model) -> PingRequest {
         remote_addr: Some([127, 0, 0, 1].into()),
         user_agent: "simulation".into(),
     };
-    let rid = dice.optional(if email { 0 } else { 50 }, |dice| {
-        Uuid::from_u128(1 + u128::from(dice.below(2)))
+    let rid = rng.optional(if email { 0 } else { 50 }, |rng| {
+        Uuid::from_u128(1 + u128::from(rng.below(2)))
     });
     PingRequest {
         target,
@@ -320,15 +334,14 @@ fn random_ping(dice: &SeededRng, model: &Model) -> PingRequest {
     }
 }
 
-/// A mail: one body for all, and its pings are no requests.
-pub(crate) fn random_mail(dice: &SeededRng, model: &Model) -> Command {
-    let body = Bytes::copy_from_slice(
-        &dice.random().bytes::<6000>()[..dice.pick(&[0, 3, 500, 6000, 6000])],
-    );
+/// Returns a mail. Its pings share one body and have no HTTP method.
+pub(crate) fn random_mail(rng: &SeededRng, model: &Model) -> Command {
+    let body =
+        Bytes::copy_from_slice(&rng.random().bytes::<6000>()[..rng.pick(&[0, 3, 500, 6000, 6000])]);
     let one = |_| {
         let PingRequest {
             target, mut origin, ..
-        } = random_ping(dice, model);
+        } = random_ping(rng, model);
         (origin.scheme, origin.method) = (PingScheme::Email, PingMethod::None);
         let signal = PingSignal::Email {
             subject: "backup OK".into(),
@@ -343,15 +356,15 @@ pub(crate) fn random_mail(dice: &SeededRng, model: &Model) -> Command {
             body: body.clone(),
         }
     };
-    Command::Mail((0..1 + dice.below(5)).map(one).collect())
+    Command::Mail((0..1 + rng.below(5)).map(one).collect())
 }
 
-/// In how many pieces a command may be written ahead of itself, if it is large: more than 1.
+/// Returns an upper bound for the number of commits of a command: more than 1 if it is large.
 pub(crate) fn max_commits(command: &Command, thresholds: &HousekeepingLimits) -> usize {
     let (body, pings) = match command {
         Command::Ping(request) => (request.body.len(), 1),
         Command::Mail(pings) => (pings.first().map_or(0, |ping| ping.body.len()), pings.len()),
-        // Several pings are in one piece, but a large command is carried out after the small ones.
+        // Several pings are one chunk, but a large command is executed after the small ones.
         Command::Import(command) => match &**command {
             ImportStep::Log { pings, .. } => {
                 (pings.iter().map(|ping| ping.body.len()).sum(), pings.len())
@@ -359,10 +372,10 @@ pub(crate) fn max_commits(command: &Command, thresholds: &HousekeepingLimits) ->
             ImportStep::Items { objects, .. } => (400, objects.len()),
             _ => (0, 0),
         },
-        Command::ApplyConfig(asked) => (asked.approximate_bytes(), 1),
+        Command::ApplyConfig(request) => (request.approximate_bytes(), 1),
         _ => (0, 0),
     };
-    // A command may be large for what it has beside bodies.
+    // A command may be large because of its other fields.
     if (body + 400) * pings > thresholds.large_body_bytes {
         2 + body / thresholds.chunk_bytes
     } else {
@@ -370,81 +383,81 @@ pub(crate) fn max_commits(command: &Command, thresholds: &HousekeepingLimits) ->
     }
 }
 
-pub(crate) fn random_edit(dice: &SeededRng, model: &Model) -> CheckEdit {
-    let seconds = |dice: &SeededRng| {
-        Seconds::parse(dice.pick(&[60, 90, 600, 3600, 86_400, 31_536_000])).unwrap()
+pub(crate) fn random_edit(rng: &SeededRng, model: &Model) -> CheckEdit {
+    let seconds = |rng: &SeededRng| {
+        Seconds::parse(rng.pick(&[60, 90, 600, 3600, 86_400, 31_536_000])).unwrap()
     };
-    let schedule = |dice: &SeededRng| {
-        Arc::new(Schedule::parse(dice.pick(&["*/5 * * * *", "0 3 * * *", "2020-01-01"])).unwrap())
+    let schedule = |rng: &SeededRng| {
+        Arc::new(Schedule::parse(rng.pick(&["*/5 * * * *", "0 3 * * *", "2020-01-01"])).unwrap())
     };
-    let keywords = dice.chance(20);
+    let keywords = rng.chance(20);
     let keyword = |text: &str| keywords.then(|| Keywords::parse(text).unwrap());
-    let switch = |dice: &SeededRng| dice.chance(40);
+    let switch = |rng: &SeededRng| rng.chance(40);
     CheckEdit {
-        name: dice.optional(20, |dice| {
-            Name::parse(dice.pick(&["", "night", "day"])).unwrap()
+        name: rng.optional(20, |rng| {
+            Name::parse(rng.pick(&["", "night", "day"])).unwrap()
         }),
-        slug: dice.optional(20, slug),
-        tags: dice.optional(20, |dice| {
-            Tags::from_stored(dice.pick(&["", "prod", "prod db"]))
+        slug: rng.optional(20, slug),
+        tags: rng.optional(20, |rng| {
+            Tags::from_stored(rng.pick(&["", "prod", "prod db"]))
         }),
-        desc: dice.optional(10, |dice| {
-            Description::from_stored(dice.pick(&["", "what it is"]))
+        desc: rng.optional(10, |rng| {
+            Description::from_stored(rng.pick(&["", "what it is"]))
         }),
-        timeout: dice.optional(30, seconds),
-        grace: dice.optional(30, seconds),
-        schedule: dice.optional(15, schedule),
+        timeout: rng.optional(30, seconds),
+        grace: rng.optional(30, seconds),
+        schedule: rng.optional(15, schedule),
         tz: None,
-        manual_resume: dice.optional(15, switch),
-        post_only: dice.optional(10, switch),
+        manual_resume: rng.optional(15, switch),
+        post_only: rng.optional(10, switch),
         start_kw: keyword("GO"),
         success_kw: keyword("never sent, OK"),
         failure_kw: keyword("ERR,"),
-        filter_subject: dice.optional(10, switch),
-        filter_body: dice.optional(10, switch),
-        filter_http_body: dice.optional(10, switch),
-        filter_default_fail: dice.optional(10, switch),
-        channels: dice.optional(30, |dice| random_channel_choice(dice, model)),
+        filter_subject: rng.optional(10, switch),
+        filter_body: rng.optional(10, switch),
+        filter_http_body: rng.optional(10, switch),
+        filter_default_fail: rng.optional(10, switch),
+        channels: rng.optional(30, |rng| random_channel_choice(rng, model)),
         ..CheckEdit::default()
     }
 }
 
-fn random_channel_choice(dice: &SeededRng, model: &Model) -> ChannelSelection {
-    let uuid = |dice: &SeededRng| {
+fn random_channel_choice(rng: &SeededRng, model: &Model) -> ChannelSelection {
+    let uuid = |rng: &SeededRng| {
         model
             .channels
-            .get(&random_id(dice, model.channels.keys()))
+            .get(&random_id(rng, model.channels.keys()))
             .map(|channel| channel.uuid.to_string())
     };
-    match dice.below(2) {
+    match rng.below(2) {
         0 => ChannelSelection::All,
         _ => ChannelSelection::Listed(
-            (0..dice.below(3))
+            (0..rng.below(3))
                 .map(|_| {
-                    uuid(dice)
-                        .filter(|_| dice.chance(80))
-                        .map_or_else(|| dice.pick(&["mail", "hook", ""]).into(), Into::into)
+                    uuid(rng)
+                        .filter(|_| rng.chance(80))
+                        .map_or_else(|| rng.pick(&["mail", "hook", ""]).into(), Into::into)
                 })
                 .collect(),
         ),
     }
 }
 
-fn name(dice: &SeededRng) -> ProjectName {
-    ProjectName::parse(dice.pick(&["one", "two", "three", "four", "five"])).unwrap()
+fn name(rng: &SeededRng) -> ProjectName {
+    ProjectName::parse(rng.pick(&["one", "two", "three", "four", "five"])).unwrap()
 }
 
-fn channel_name(dice: &SeededRng) -> ChannelName {
-    ChannelName::parse(dice.pick(&["", "mail", "hook"])).unwrap()
+fn channel_name(rng: &SeededRng) -> ChannelName {
+    ChannelName::parse(rng.pick(&["", "mail", "hook"])).unwrap()
 }
 
-fn channel_settings(dice: &SeededRng) -> channel::ChannelSettings {
-    let to = dice.pick(&["root@example.org", "ops@example.org"]);
+fn channel_settings(rng: &SeededRng) -> channel::ChannelSettings {
+    let to = rng.pick(&["root@example.org", "ops@example.org"]);
     channel::ChannelSettings::parse(channels::find_kind("email").unwrap(), [("to", to)]).unwrap()
 }
 
-fn given_settings(dice: &SeededRng) -> channel::SettingsUpdate {
-    let settings = channel_settings(dice);
+fn given_settings(rng: &SeededRng) -> channel::SettingsUpdate {
+    let settings = channel_settings(rng);
     channel::SettingsUpdate::replace_all(
         settings
             .pairs()
@@ -453,36 +466,36 @@ fn given_settings(dice: &SeededRng) -> channel::SettingsUpdate {
     )
 }
 
-fn slug(dice: &SeededRng) -> Slug {
-    Slug::parse(dice.pick(&["a", "b", "c", "d", "e"])).unwrap()
+fn slug(rng: &SeededRng) -> Slug {
+    Slug::parse(rng.pick(&["a", "b", "c", "d", "e"])).unwrap()
 }
 
-fn ping_key(dice: &SeededRng) -> PingKey {
-    PingKey::parse(&dice.random().url_safe::<22>()).unwrap()
+fn ping_key(rng: &SeededRng) -> PingKey {
+    PingKey::parse(&rng.random().url_safe::<22>()).unwrap()
 }
 
-fn names(dice: &SeededRng) -> CheckUuids {
+fn random_uuids(rng: &SeededRng) -> CheckUuids {
     CheckUuids {
-        uuid: dice.random().uuid(),
-        badge: dice.random().uuid(),
+        uuid: rng.random().uuid(),
+        badge: rng.random().uuid(),
     }
 }
 
-fn project(dice: &SeededRng, model: &Model) -> ProjectId {
-    ProjectId(random_id(dice, model.projects.keys()))
+fn random_project(rng: &SeededRng, model: &Model) -> ProjectId {
+    ProjectId(random_id(rng, model.projects.keys()))
 }
 
-/// Mostly one that exists, never the witness.
-fn check(dice: &SeededRng, model: &Model) -> CheckId {
-    let id = random_id(dice, model.checks.keys().filter(|id| **id != WITNESS_CHECK));
+/// Returns a random check other than the witness. Mostly it exists.
+fn random_check(rng: &SeededRng, model: &Model) -> CheckId {
+    let id = random_id(rng, model.checks.keys().filter(|id| **id != WITNESS_CHECK));
     CheckId(if id == WITNESS_CHECK { 0 } else { id })
 }
 
-fn random_id<'a>(dice: &SeededRng, ids: impl Iterator<Item = &'a u64>) -> u64 {
+fn random_id<'a>(rng: &SeededRng, ids: impl Iterator<Item = &'a u64>) -> u64 {
     let ids: Vec<_> = ids.copied().collect();
-    if ids.is_empty() || dice.chance(3) {
-        dice.below(40)
+    if ids.is_empty() || rng.chance(3) {
+        rng.below(40)
     } else {
-        dice.pick(&ids)
+        rng.pick(&ids)
     }
 }

@@ -1,4 +1,4 @@
-//! What files declare, in the mix: all of a document is so, or nothing of it.
+//! Random configuration documents and their model: a document is applied completely or not at all.
 
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit};
 use overdue::domain::declared::{
@@ -15,24 +15,24 @@ use super::model::{CheckLabels, ExpectedAnswer, Model, ModelCheck, ModelProject}
 use super::replay::HistoryEvent;
 use crate::support::seeded_rng::SeededRng;
 
-/// Slugs that nothing else gives.
+/// Slugs that only documents use.
 const SLUGS: [&str; 2] = ["x", "y"];
 
-/// A document about some checks of a project.
-pub(crate) fn random_document(dice: &SeededRng, model: &Model) -> Command {
+/// Returns a document that declares some checks of one project.
+pub(crate) fn random_document(rng: &SeededRng, model: &Model) -> Command {
     let check = |slug: &str| {
         let slug = Slug::parse(slug).unwrap();
-        let edit = commands::random_edit(dice, model);
+        let edit = commands::random_edit(rng, model);
         let timeout = edit
             .timeout
-            .or(Some(Seconds::parse(dice.pick(&[60, 600])).unwrap()));
+            .or(Some(Seconds::parse(rng.pick(&[60, 600])).unwrap()));
         let edit = CheckEdit {
             slug: Some(slug.clone()),
-            channels: dice.optional(90, |_| ChannelSelection::All),
+            channels: rng.optional(90, |_| ChannelSelection::All),
             timeout,
             ..edit
         };
-        let paused = dice.optional(30, |dice| dice.chance(50));
+        let paused = rng.optional(30, |rng| rng.chance(50));
         let id = ObjectName::Text(slug.as_str().into());
         DeclaredCheck {
             id,
@@ -45,10 +45,10 @@ pub(crate) fn random_document(dice: &SeededRng, model: &Model) -> Command {
         }
     };
     let project = |name: &str| {
-        let few = model.checks.len() < commands::MAX_IMPORTED_CHECKS;
-        let checks = SLUGS
-            .iter()
-            .filter(|slug| dice.chance(70) && (few || model.declared(name, slug).is_some()));
+        let may_create = model.checks.len() < commands::MAX_IMPORTED_CHECKS;
+        let checks = SLUGS.iter().filter(|slug| {
+            rng.chance(70) && (may_create || model.find_declared(name, slug).is_some())
+        });
         let checks = checks.map(|slug| check(slug)).collect();
         DeclaredProject {
             check_limit: Some(None),
@@ -56,66 +56,66 @@ pub(crate) fn random_document(dice: &SeededRng, model: &Model) -> Command {
             ..DeclaredProject::new(ProjectName::parse(name).unwrap())
         }
     };
-    // Mostly one that others make, too, and fill with channels.
+    // Mostly a project that other commands create, too, and that has channels.
     let projects = vec![project(
-        dice.pick(&["declared", "one", "two", "three", "four", "five"]),
+        rng.pick(&["declared", "one", "two", "three", "four", "five"]),
     )];
-    let wanted = DeclaredConfig {
+    let config = DeclaredConfig {
         source: None,
         projects,
         users: Vec::new(),
     };
-    let names = (0..20).map(|_| dice.random().uuid()).collect();
+    let uuids = (0..20).map(|_| rng.random().uuid()).collect();
     Command::ApplyConfig(Box::new(ApplyConfigRequest {
-        config: wanted,
+        config,
         options: ApplyOptions {
             prune_limit: None,
             adopt_unmanaged: false,
         },
-        uuids: names,
+        uuids,
     }))
 }
 
 impl Model {
-    fn declared(&self, project: &str, slug: &str) -> Option<u64> {
-        let is_meant = |check: &ModelCheck| {
+    fn find_declared(&self, project: &str, slug: &str) -> Option<u64> {
+        let is_declared = |check: &ModelCheck| {
             self.projects[&check.project].name == project && check.labels.slug == slug
         };
         self.checks
             .iter()
-            .find(|(_, check)| is_meant(check))
+            .find(|(_, check)| is_declared(check))
             .map(|(id, _)| *id)
     }
 
-    /// Makes it so: projects and their checks get the next numbers and names in the order of the
-    /// document, badges after all of a project.
+    /// Applies a document: projects and their checks get the next IDs and UUIDs in the order of the
+    /// document. All badges of a project follow.
     pub(super) fn declare(
         &mut self,
-        asked: &ApplyConfigRequest,
+        request: &ApplyConfigRequest,
         now: i64,
     ) -> Result<ExpectedAnswer, CommandError> {
-        let mut names = asked.uuids.iter().copied();
-        let mut name = || names.next().expect("there are names enough");
-        for wanted in &asked.config.projects {
-            let called = wanted.name.as_str();
-            let there = self
+        let mut uuids = request.uuids.iter().copied();
+        let mut next_uuid = || uuids.next().expect("the request has enough UUIDs");
+        for declared in &request.config.projects {
+            let project_name = declared.name.as_str();
+            let existing = self
                 .projects
                 .iter_mut()
-                .find(|(_, project)| project.name == called);
-            let project = match there {
+                .find(|(_, project)| project.name == project_name);
+            let project = match existing {
                 Some((id, project)) => {
                     project.check_limit = None;
                     *id
                 }
                 None => {
-                    // For its UUID and its badges.
-                    let _ = (name(), name());
+                    // The UUID of the project and its badge key.
+                    let _ = (next_uuid(), next_uuid());
                     let id = self.next_number();
                     let log_limit = u64::from(DEFAULT_PING_LOG_LIMIT);
                     self.projects.insert(
                         id,
                         ModelProject {
-                            name: called.into(),
+                            name: project_name.into(),
                             check_limit: None,
                             log_limit,
                             source: None,
@@ -124,24 +124,24 @@ impl Model {
                     id
                 }
             };
-            let mut placed = Vec::new();
-            for check in &wanted.checks {
+            let mut checks = Vec::new();
+            for check in &declared.checks {
                 let slug = check.edit.slug.as_ref().map_or("", |slug| slug.as_str());
-                let there = self.declared(called, slug);
-                placed.push((
-                    there.unwrap_or_else(|| self.next_number()),
-                    there.is_none().then(&mut name),
+                let existing = self.find_declared(project_name, slug);
+                checks.push((
+                    existing.unwrap_or_else(|| self.next_number()),
+                    existing.is_none().then(&mut next_uuid),
                     check,
                 ));
             }
-            for (id, new, check) in placed {
+            for (id, new, check) in checks {
                 match new {
                     Some(uuid) => self.declare_new_check(
                         id,
                         project,
                         CheckUuids {
                             uuid,
-                            badge: name(),
+                            badge: next_uuid(),
                         },
                         check,
                         now,
@@ -157,31 +157,31 @@ impl Model {
         &mut self,
         id: u64,
         project: u64,
-        names: CheckUuids,
-        wanted: &DeclaredCheck,
+        uuids: CheckUuids,
+        declared: &DeclaredCheck,
         now: i64,
     ) -> Result<(), CommandError> {
-        let mut check = ModelCheck::imported(names, project, now, Vec::new());
-        self.edit(&mut check, &wanted.edit)?;
+        let mut check = ModelCheck::imported(uuids, project, now, Vec::new());
+        self.edit(&mut check, &declared.edit)?;
         check.fix_first_rules();
-        if wanted.paused == Some(true) {
+        if declared.paused == Some(true) {
             check.record_event(now, HistoryEvent::Pause);
         }
         self.checks.insert(id, check);
         Ok(())
     }
 
-    /// What is not said has its default.
+    /// Resets settings that the document omits to their defaults.
     fn declare_existing_check(
         &mut self,
         id: u64,
-        wanted: &DeclaredCheck,
+        declared: &DeclaredCheck,
         now: i64,
     ) -> Result<(), CommandError> {
         let old = self.checks[&id].clone();
         let mut check = old.clone();
         (check.labels, check.rules) = (CheckLabels::default(), super::model::FIRST_RULES);
-        self.edit(&mut check, &wanted.edit)?;
+        self.edit(&mut check, &declared.edit)?;
         (check.failure_threshold, check.parents) = (FailureThreshold::ONE, Default::default());
         let fields = |check: &ModelCheck| {
             (
@@ -199,7 +199,7 @@ impl Model {
         let mut settled = old;
         settled.settle(now);
         let is_paused = settled.replay().status == Status::Paused;
-        match wanted.paused {
+        match declared.paused {
             Some(true) if !is_paused => check.record_event(now, HistoryEvent::Pause),
             Some(false) if is_paused => check.record_event(now, HistoryEvent::Resume),
             _ => {}

@@ -1,6 +1,6 @@
-//! Whatever notices a deadline, the same channels are notified: each story is played twice. Once
-//! every deadline is noticed by `ExpireChecks` as soon as it has passed, once by the pings and
-//! other commands that come within the same tick of the wheel.
+//! The channels notified do not depend on the command that notices a deadline. Each script is
+//! played twice: once `ExpireChecks` notices each deadline as soon as it has passed, once pings and
+//! other commands notice them within the same tick of the timer wheel.
 
 use overdue::domain::check::Check;
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit};
@@ -23,16 +23,16 @@ use crate::support::seeded_rng::SeededRng;
 
 const MAIN: ProjectId = ProjectId(1);
 const CHECKS: u128 = 6;
-/// Stories of a test run, and what happens in each.
+/// Number of scripts in a test run, and of rounds in each.
 const SCENARIO_COUNT: u64 = 60;
 const ROUNDS: u32 = 80;
 /// Microseconds after which the engine has noticed a deadline by itself.
 const TICK: i64 = 70_000;
 
-/// Commands that are given at a time, or none: the engine looks at the clock.
+/// Commands by time. An empty list is a tick of the engine.
 type TimedCommands = Vec<(Timestamp, Vec<Command>)>;
 
-/// What has become of a flip for a channel.
+/// Result of a flip for a channel.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct FlipNotification {
     at: i64,
@@ -43,7 +43,7 @@ struct FlipNotification {
     reason: String,
 }
 
-fn new_engine(dice: &SeededRng) -> (TestEngine, Vec<CheckId>) {
+fn new_engine(rng: &SeededRng) -> (TestEngine, Vec<CheckId>) {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     for (number, kind, pairs) in [
@@ -58,8 +58,8 @@ fn new_engine(dice: &SeededRng) -> (TestEngine, Vec<CheckId>) {
     }
     let mut ids: Vec<CheckId> = Vec::new();
     for uuid in 0..CHECKS {
-        let seconds = |of: &[i64]| Some(Seconds::parse(dice.pick(of)).unwrap());
-        let tags = Some(Tags::parse(dice.pick(&["", "", "a"])).unwrap());
+        let seconds = |of: &[i64]| Some(Seconds::parse(rng.pick(of)).unwrap());
+        let tags = Some(Tags::parse(rng.pick(&["", "", "a"])).unwrap());
         let timeout = seconds(&[60, 60, 90, 120]);
         let grace = seconds(&[60, 60, 75]);
         let edit = CheckEdit {
@@ -77,10 +77,10 @@ fn new_engine(dice: &SeededRng) -> (TestEngine, Vec<CheckId>) {
         let parents = ids
             .iter()
             .copied()
-            .filter(|_| dice.chance(25))
+            .filter(|_| rng.chance(25))
             .take(2)
             .collect();
-        let after = Some(FailureThreshold::parse(dice.pick(&[1, 1, 1, 2, 3])).unwrap());
+        let after = Some(FailureThreshold::parse(rng.pick(&[1, 1, 1, 2, 3])).unwrap());
         let parents = Some(Parents::new(parents).unwrap());
         engine.execute(Command::SetAlerting {
             check: id,
@@ -91,17 +91,17 @@ fn new_engine(dice: &SeededRng) -> (TestEngine, Vec<CheckId>) {
     }
     for schedule in ["*/7 * * * *", "*/10 * * * *"]
         .into_iter()
-        .take(dice.below(3) as usize)
+        .take(rng.below(3) as usize)
     {
         let tags = Tags::parse("a").unwrap();
         let schedule = std::sync::Arc::new(Schedule::parse(schedule).unwrap());
         let times = WindowTimes::Recurring {
             schedule,
             tz: Timezone::utc(),
-            minutes: dice.pick(&[1, 3]),
+            minutes: rng.pick(&[1, 3]),
         };
         let window = NewWindow {
-            uuid: dice.random().uuid(),
+            uuid: rng.random().uuid(),
             project: MAIN,
             name: Name::default(),
             tags,
@@ -109,15 +109,15 @@ fn new_engine(dice: &SeededRng) -> (TestEngine, Vec<CheckId>) {
         };
         engine.execute(Command::CreateWindow(Box::new(window)));
     }
-    // Nothing falls due when a window opens or closes.
+    // With this offset no deadline coincides with the start or end of a window.
     engine.clock.set(engine.handle.now().plus_micros(310_000));
     (engine, ids)
 }
 
 const PD_KEY: &str = "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk";
 
-/// What is due at a moment or has been: each check with the time at which it fell due, in that
-/// order.
+/// Returns the checks whose deadline or decision is due at `now`, sorted by the time at which it
+/// fell due.
 fn due(engine: &TestEngine, now: Timestamp) -> Vec<(Timestamp, CheckId)> {
     let at = |check: &Check| {
         check
@@ -135,11 +135,11 @@ fn due(engine: &TestEngine, now: Timestamp) -> Vec<(Timestamp, CheckId)> {
     due
 }
 
-/// Has the engine do something at a moment; before that, everything that is due is noticed if it is
-/// to `expire`.
+/// Executes commands at a time, or a tick if there are none. With `expire`, the engine first
+/// processes everything that is due.
 fn run_at(engine: &mut TestEngine, at: Timestamp, commands: &[Command], expire: bool) {
     engine.clock.set(at);
-    // One may be due because of another.
+    // One deadline may make another check due.
     for _ in 0..if expire { CHECKS } else { 0 } {
         let ids: Vec<_> = due(engine, at).into_iter().map(|(_, id)| id).collect();
         if ids.is_empty() {
@@ -154,8 +154,8 @@ fn run_at(engine: &mut TestEngine, at: Timestamp, commands: &[Command], expire: 
     }
 }
 
-fn random_command(dice: &SeededRng, uuid: u128, id: CheckId) -> Command {
-    match dice.below(100) {
+fn random_command(rng: &SeededRng, uuid: u128, id: CheckId) -> Command {
+    match rng.below(100) {
         0..60 => ping(uuid, PingKind::Success, ""),
         60..75 => ping(uuid, PingKind::Fail, ""),
         75..83 => ping(uuid, PingKind::Start, ""),
@@ -163,7 +163,7 @@ fn random_command(dice: &SeededRng, uuid: u128, id: CheckId) -> Command {
         88..91 => Command::PauseCheck(id),
         91..94 => Command::ResumeCheck(id),
         94..97 => {
-            let tags = Some(Tags::parse(dice.pick(&["", "a"])).unwrap());
+            let tags = Some(Tags::parse(rng.pick(&["", "a"])).unwrap());
             Command::UpdateCheck(
                 id,
                 Box::new(CheckEdit {
@@ -174,22 +174,22 @@ fn random_command(dice: &SeededRng, uuid: u128, id: CheckId) -> Command {
         }
         _ => Command::SetAlerting {
             check: id,
-            after: Some(FailureThreshold::parse(dice.pick(&[1, 2])).unwrap()),
+            after: Some(FailureThreshold::parse(rng.pick(&[1, 2])).unwrap()),
             parents: None,
         },
     }
 }
 
-/// Makes a story up while it is played, with every deadline noticed at once.
-fn record_script(dice: &SeededRng, engine: &mut TestEngine, ids: &[CheckId]) -> TimedCommands {
+/// Creates a random script by playing it with each deadline noticed at once.
+fn record_script(rng: &SeededRng, engine: &mut TestEngine, ids: &[CheckId]) -> TimedCommands {
     let mut script = TimedCommands::new();
-    let mut say =
-        |engine: &mut TestEngine, at: Timestamp, commands: Vec<Command>, looks_again: bool| {
+    let mut play =
+        |engine: &mut TestEngine, at: Timestamp, commands: Vec<Command>, ticks_again: bool| {
             run_at(engine, at, &commands, true);
             script.push((at, commands));
-            // What falls due within a tick of this look is noticed by one engine only. The next
-            // look may be seconds later, when a window is open.
-            if looks_again {
+            // A deadline within a tick of these commands would be noticed in one of the two runs
+            // only. With an open window, the next tick may be seconds later.
+            if ticks_again {
                 let again = at.plus_micros(2 * TICK);
                 run_at(engine, again, &[], false);
                 script.push((again, Vec::new()));
@@ -205,22 +205,22 @@ fn record_script(dice: &SeededRng, engine: &mut TestEngine, ids: &[CheckId]) -> 
                 .filter(|at| *at > now && *at < now.plus_secs(400))
                 .collect()
         });
-        let later = now.plus_secs(1 + dice.below(50) as i64);
-        let target = if deadlines.is_empty() || dice.chance(20) {
+        let later = now.plus_secs(1 + rng.below(50) as i64);
+        let target = if deadlines.is_empty() || rng.chance(20) {
             later
         } else {
-            dice.pick(&deadlines)
+            rng.pick(&deadlines)
         };
-        // On the way there the engine notices what falls due.
+        // The engine notices deadlines before the target by itself.
         let mut at = now;
         loop {
-            let looks: Vec<_> = due(engine, Timestamp::from_secs(i64::MAX / MICROS_PER_SEC / 2))
+            let ticks: Vec<_> = due(engine, Timestamp::from_secs(i64::MAX / MICROS_PER_SEC / 2))
                 .into_iter()
                 .map(|(at, _)| at)
                 .collect();
-            let next = looks
+            let next = ticks
                 .into_iter()
-                .filter(|look| *look > at && *look < target.plus_micros(-3 * TICK))
+                .filter(|tick| *tick > at && *tick < target.plus_micros(-3 * TICK))
                 .min();
             let second = at.plus_secs(5);
             let is_decision = next.is_some_and(|next| next <= second);
@@ -229,23 +229,23 @@ fn record_script(dice: &SeededRng, engine: &mut TestEngine, ids: &[CheckId]) -> 
                 _ if second < target.plus_micros(-2 * TICK) => second,
                 _ => break,
             };
-            say(engine, at, Vec::new(), is_decision);
+            play(engine, at, Vec::new(), is_decision);
         }
-        // Decisions that are due are made before somebody pings; deadlines are noticed by pings.
-        let about = due(engine, target.plus_secs(2))
+        // Decisions are made before the commands; deadlines are noticed by the commands.
+        let decisions = due(engine, target.plus_secs(2))
             .into_iter()
             .filter(|(at, id)| {
                 let check = engine.read_check(*id);
                 check.state.deadline(&check.settings) != Some(*at)
             });
-        if let Some((at, _)) = about.last() {
+        if let Some((at, _)) = decisions.last() {
             let at = at.max(engine.handle.now()).plus_secs(2);
-            say(engine, at, Vec::new(), true);
+            play(engine, at, Vec::new(), true);
             continue;
         }
         let at = target
             .max(engine.handle.now())
-            .plus_micros(dice.pick(&[0, 1, 3000, 60_000]));
+            .plus_micros(rng.pick(&[0, 1, 3000, 60_000]));
         let mut commands = Vec::new();
         for (uuid, id) in (0..).zip(ids) {
             let check = engine.read_check(*id);
@@ -253,28 +253,28 @@ fn record_script(dice: &SeededRng, engine: &mut TestEngine, ids: &[CheckId]) -> 
                 .state
                 .deadline(&check.settings)
                 .is_some_and(|deadline| deadline <= at);
-            if dice.chance(if is_overdue { 70 } else { 25 }) {
-                commands.push(random_command(dice, uuid, *id));
+            if rng.chance(if is_overdue { 70 } else { 25 }) {
+                commands.push(random_command(rng, uuid, *id));
             }
         }
-        if dice.chance(50) {
+        if rng.chance(50) {
             commands.reverse();
         }
-        say(engine, at, commands, true);
+        play(engine, at, commands, true);
     }
-    // Everything that waits is decided.
+    // Process all pending decisions.
     let end = engine.handle.now().plus_secs(3000);
     while engine.handle.now() < end {
         let later = engine.handle.now().plus_secs(15);
         let next = due(engine, later.plus_micros(TICK))
             .first()
             .map(|(at, _)| (*at).max(engine.handle.now()).plus_micros(TICK));
-        say(engine, next.unwrap_or(later), Vec::new(), next.is_some());
+        play(engine, next.unwrap_or(later), Vec::new(), next.is_some());
     }
     script
 }
 
-/// What was told of all flips, in order.
+/// Returns the notifications of all flips, sorted.
 fn notifications(engine: &TestEngine) -> Vec<FlipNotification> {
     let at = |flip: FlipNumber| {
         engine
@@ -293,13 +293,13 @@ fn notifications(engine: &TestEngine) -> Vec<FlipNotification> {
                     row.check,
                     row.channel,
                     row.event,
-                    "waits",
+                    "waiting",
                     String::new(),
                 )
             })
             .collect()
     });
-    let over = engine
+    let finished = engine
         .handle
         .deliveries(DeliveryNumber(u64::MAX), usize::MAX, |_| true)
         .unwrap()
@@ -314,9 +314,9 @@ fn notifications(engine: &TestEngine) -> Vec<FlipNotification> {
                 delivery.reason.to_string(),
             )
         });
-    let mut told: Vec<_> = waiting
+    let mut notifications: Vec<_> = waiting
         .into_iter()
-        .chain(over)
+        .chain(finished)
         .map(
             |(flip, check, channel, event, outcome, reason)| FlipNotification {
                 at: at(flip),
@@ -328,8 +328,8 @@ fn notifications(engine: &TestEngine) -> Vec<FlipNotification> {
             },
         )
         .collect();
-    told.sort();
-    told
+    notifications.sort();
+    notifications
 }
 
 #[test]
@@ -358,12 +358,12 @@ fn whatever_notices_a_deadline_the_same_channels_are_notified() {
         count += expected.len();
         skipped += expected
             .iter()
-            .filter(|told| told.outcome == "skipped")
+            .filter(|notification| notification.outcome == "skipped")
             .count();
     }
     println!("{count} alerts, {skipped} of them skipped");
     assert!(
         !are_default_seeds(&seeds, SCENARIO_COUNT) || (count > 1000 && skipped > 100),
-        "too little has happened: {count}, {skipped}"
+        "too few cases: {count}, {skipped}"
     );
 }

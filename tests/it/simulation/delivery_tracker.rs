@@ -1,5 +1,5 @@
-//! Follows what is told: each flip that was shown has a row of the outbox or a delivery for each
-//! channel of its check, never both and never two, whatever happens to the disk.
+//! Tracks deliveries: each observed flip has one row in the outbox or one delivery for each channel
+//! of its check, never both and never two, whatever happens to the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,52 +18,53 @@ use crate::support::seeded_rng::SeededRng;
 
 type TrackingResult = Result<(), String>;
 
-/// Deliveries are kept for so long (microseconds).
+/// Retention of deliveries, in microseconds.
 const DELIVERY_RETENTION: i64 = 30 * 86_400_000_000;
 
-/// What was seen, by what stands in the file for good.
+/// Observations, by keys that never change in the file.
 #[derive(Default)]
 pub(crate) struct DeliveryTracker {
-    /// Flips of each check up to here were looked at, and what had been told then.
+    /// Number of the last observed flip of each check, and the notification state of the check
+    /// then.
     observed_flips: BTreeMap<CheckId, (FlipNumber, NotificationState)>,
-    /// What is to be found in the outbox or among the deliveries, and when it was queued.
+    /// Rows or deliveries that have to exist, with the time at which they were queued.
     expected: BTreeMap<(FlipNumber, ChannelId), i64>,
-    /// Ends of downtimes of which these channels were not notified.
-    unwanted: BTreeSet<(FlipNumber, ChannelId)>,
-    /// Attempts that were said to have begun, and were not reported.
+    /// Ends of downtimes whose start these channels were not notified of.
+    unannounced: BTreeSet<(FlipNumber, ChannelId)>,
+    /// Attempts that have begun and are not reported yet.
     attempts_begun: BTreeSet<DeliveryNumber>,
-    /// How many flips had somebody to be told.
+    /// Number of expected notifications so far.
     pub(crate) notified: u32,
 }
 
-/// Rows and deliveries, as they are.
+/// Current rows and deliveries.
 struct StoredDeliveries {
     waiting: Vec<OutboxRow>,
     deliveries: Vec<DeliveryRecord>,
 }
 
 impl StoredDeliveries {
-    /// Whether a channel was notified of a downtime, or is going to be; `None` if nothing is known
-    /// of it.
+    /// Returns true if a channel was or will be notified of a downtime, and `None` if there is no
+    /// row and no delivery.
     fn downtime_announced(&self, flip: FlipNumber, channel: ChannelId) -> Option<bool> {
-        let is_meant = |event: AlertEvent, of: FlipNumber, to: ChannelId| {
+        let is_about = |event: AlertEvent, of: FlipNumber, to: ChannelId| {
             (event, of, to) == (AlertEvent::Down, flip, channel)
         };
-        let waits = self
+        let is_waiting = self
             .waiting
             .iter()
-            .any(|row| is_meant(row.event, row.flip, row.channel));
-        let over = self
+            .any(|row| is_about(row.event, row.flip, row.channel));
+        let finished = self
             .deliveries
             .iter()
-            .find(|delivery| is_meant(delivery.event, delivery.flip, delivery.channel));
+            .find(|delivery| is_about(delivery.event, delivery.flip, delivery.channel));
         let was_sent = |delivery: &DeliveryRecord| {
             delivery.result != DeliveryResult::Skipped || delivery.attempts > 0
         };
-        if waits {
+        if is_waiting {
             Some(true)
         } else {
-            over.map(was_sent)
+            finished.map(was_sent)
         }
     }
 }
@@ -86,36 +87,36 @@ fn read_deliveries(handle: &Handle) -> Result<StoredDeliveries, String> {
 }
 
 impl DeliveryTracker {
-    /// Some of what waits is begun or reported. An answer is only given for what is on disk. As by
-    /// the real sender, at most one row about a check is being sent to a channel: only then do
-    /// the rows that wait for one channel about one check stay few.
-    pub(crate) fn commands(&self, dice: &SeededRng, handle: &Handle) -> Vec<Command> {
+    /// Begins or reports some of the waiting rows. Results are only reported for rows whose attempt
+    /// is on disk. Like the real sender, it sends at most one row about a check to a channel at a
+    /// time: this bounds the number of rows that wait for one channel about one check.
+    pub(crate) fn commands(&self, rng: &SeededRng, handle: &Handle) -> Vec<Command> {
         handle.with_state(|state| {
             let (begun, idle): (Vec<_>, Vec<_>) = state
                 .outbox
                 .rows()
                 .partition(|row| self.attempts_begun.contains(&row.number));
             let mut commands = Vec::new();
-            let some = |rows: Vec<&std::sync::Arc<OutboxRow>>| {
+            let random_subset = |rows: Vec<&std::sync::Arc<OutboxRow>>| {
                 rows.into_iter()
-                    .filter(|_| dice.chance(60))
+                    .filter(|_| rng.chance(60))
                     .cloned()
                     .collect::<Vec<_>>()
             };
             let mut busy: BTreeSet<_> = begun.iter().map(|row| (row.channel, row.check)).collect();
-            let next = some(idle)
+            let next = random_subset(idle)
                 .into_iter()
                 .filter(|row| busy.insert((row.channel, row.check)));
             commands.push(Command::BeginDeliveries(
                 next.map(|row| row.number).collect(),
                 None,
             ));
-            let reports = some(begun).into_iter().map(|row| {
-                let sent = match dice.below(12) {
-                    0..5 => SendOutcome::Delivered,
-                    5..7 => SendOutcome::Retry {
+            let reports = random_subset(begun).into_iter().map(|row| {
+                let sent = match rng.below(12) {
+                    0..5 => SendResult::Delivered,
+                    5..7 => SendResult::Retry {
                         reason: "busy".into(),
-                        may_have_arrived: dice.chance(30),
+                        may_have_arrived: rng.chance(30),
                     },
                     7..9 => SendOutcome::Superseded("a later one".into()),
                     9..11 => SendOutcome::Failed("no".into()),
@@ -136,7 +137,7 @@ impl DeliveryTracker {
                 .projects()
                 .flat_map(|project_state| project_state.channels.keys())
                 .next()
-                && dice.chance(30)
+                && rng.chance(30)
             {
                 commands.push(Command::EnableChannel(*channel));
             }
@@ -144,8 +145,8 @@ impl DeliveryTracker {
         })
     }
 
-    /// What was answered to such commands.
-    pub(crate) fn answered(
+    /// Records the answers to the batch returned by [`Self::commands`].
+    pub(crate) fn record_answers(
         &mut self,
         commands: &[Command],
         answers: &[Result<CommandOutcome, CommandError>],
@@ -166,8 +167,9 @@ impl DeliveryTracker {
         }
     }
 
-    /// They were not answered, so they may be on disk or not: what is reported may be begun again.
-    pub(crate) fn unanswered(&mut self, commands: &[Command]) {
+    /// Handles a batch without answers. It may be on disk or not, so a reported row may begin
+    /// again.
+    pub(crate) fn record_unanswered(&mut self, commands: &[Command]) {
         for command in commands {
             if let Command::RecordDeliveryReports(reports) = command {
                 self.attempts_begun
@@ -176,27 +178,31 @@ impl DeliveryTracker {
         }
     }
 
-    /// Takes note of new flips. `sure`: nothing has changed channels since before the oldest of
-    /// them.
-    pub(crate) fn track_flips(&mut self, handle: &Handle, sure: bool) -> TrackingResult {
+    /// Records new flips. `channels_unchanged`: no command has changed channels since before the
+    /// oldest of them.
+    pub(crate) fn track_flips(
+        &mut self,
+        handle: &Handle,
+        channels_unchanged: bool,
+    ) -> TrackingResult {
         let known = read_deliveries(handle)?;
         handle.with_state(|state| {
             for check in state.checks() {
                 let last = check.state.last_flip;
-                let (seen, told) = self
+                let (previous_flip, previous_state) = self
                     .observed_flips
                     .insert(check.id, (last, check.state.notification))
                     .unwrap_or((FlipNumber(0), NotificationState::NotNeeded));
                 same!(
                     check.state.notification != NotificationState::NotNeeded,
                     check.state.status == Status::Down,
-                    "whether check {} was told",
+                    "check {} has a notification state",
                     check.id.0
                 );
-                let was_held = matches!(told, NotificationState::Pending { .. })
+                let was_held = matches!(previous_state, NotificationState::Pending { .. })
                     && check.state.notification == NotificationState::Notified;
-                if (last > seen || was_held)
-                    && sure
+                if (last > previous_flip || was_held)
+                    && channels_unchanged
                     && !matches!(check.state.notification, NotificationState::Pending { .. })
                 {
                     let Some(logged) = handle.flip(last).map_err(|error| error.to_string())? else {
@@ -204,9 +210,10 @@ impl DeliveryTracker {
                     };
                     let event = match (logged.flip.from, logged.flip.to) {
                         (_, Status::Down) => AlertEvent::Down,
-                        // Of a downtime that was held back nobody hears that it is over.
+                        // If the alert about a downtime was held back, its end is not announced.
                         (Status::Down, Status::Up)
-                            if told == NotificationState::Notified && logged.previous == seen =>
+                            if previous_state == NotificationState::Notified
+                                && logged.previous == previous_flip =>
                         {
                             AlertEvent::Up
                         }
@@ -222,7 +229,7 @@ impl DeliveryTracker {
                             .filter(|_| event == AlertEvent::Up)
                         {
                             None if event == AlertEvent::Up => continue,
-                            Some(false) => drop(self.unwanted.insert((last, channel.id))),
+                            Some(false) => drop(self.unannounced.insert((last, channel.id))),
                             _ => {
                                 self.notified += 1;
                                 self.expected
@@ -236,10 +243,10 @@ impl DeliveryTracker {
         })
     }
 
-    /// Compares what was seen with what there is. `pruned_at` is the latest time at which anything
-    /// may have been pruned.
+    /// Compares the observations with the stored rows and deliveries. `pruned_at` is the latest
+    /// time at which anything may have been pruned.
     pub(crate) fn verify(&mut self, handle: &Handle, pruned_at: i64) -> TrackingResult {
-        // Once the clock is set back, what was queued may be finished before that.
+        // If the clock was set back, a queued row may finish at an earlier time.
         self.expected
             .values_mut()
             .for_each(|queued| *queued = handle.now().micros().min(*queued));
@@ -247,13 +254,13 @@ impl DeliveryTracker {
             waiting,
             deliveries,
         } = read_deliveries(handle)?;
-        let mut places = BTreeMap::<_, u32>::new();
+        let mut stored = BTreeMap::<_, u32>::new();
         let keys = waiting
             .iter()
             .map(|row| (row.flip, row.channel))
             .chain(deliveries.iter().map(|row| (row.flip, row.channel)));
-        keys.for_each(|key| *places.entry(key).or_default() += 1);
-        for (key, count) in &places {
+        keys.for_each(|key| *stored.entry(key).or_default() += 1);
+        for (key, count) in &stored {
             same!(
                 *count,
                 1,
@@ -263,20 +270,20 @@ impl DeliveryTracker {
             );
         }
         for (key, queued) in &self.expected {
-            if *queued > pruned_at - DELIVERY_RETENTION && !places.contains_key(key) {
+            if *queued > pruned_at - DELIVERY_RETENTION && !stored.contains_key(key) {
                 return Err(format!(
-                    "nobody knows of flip {} for channel {}: {:?}",
+                    "no row and no delivery of flip {} for channel {}: {:?}",
                     key.0.0,
                     key.1.0,
                     handle.flip(key.0)
                 ));
             }
         }
-        for key in &self.unwanted {
+        for key in &self.unannounced {
             same!(
-                places.contains_key(key),
+                stored.contains_key(key),
                 false,
-                "whether channel {} is notified of flip {} alone",
+                "channel {} is only notified of the end of a downtime, flip {}",
                 key.1.0,
                 key.0.0
             );
@@ -286,7 +293,7 @@ impl DeliveryTracker {
                 same!(
                     row.attempt_started.is_some() && row.attempts > 0,
                     true,
-                    "whether {number:?} is known to have begun"
+                    "{number:?} is recorded as begun"
                 );
             }
         }
@@ -296,7 +303,7 @@ impl DeliveryTracker {
         }
         for rows in pairs.values() {
             if rows.len() > 10 || !rows.is_sorted_by_key(|row| row.flip) {
-                return Err(format!("too many rows, or in no order: {rows:?}"));
+                return Err(format!("too many rows, or not in order: {rows:?}"));
             }
         }
         let known = deliveries
@@ -305,7 +312,7 @@ impl DeliveryTracker {
         same!(
             known.clone().all(|delivery| delivery.attempts > 0),
             true,
-            "whether what is delivered was begun"
+            "each delivery has an attempt"
         );
         Ok(())
     }

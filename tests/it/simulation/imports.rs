@@ -1,5 +1,5 @@
-//! Imports in the mix: what is handed over waits where nobody sees it, is shown all at once, and is
-//! forgotten with the engine's memory.
+//! Random imports and their model. An import is invisible until it is finished, becomes visible at
+//! once, and is lost with the engine's memory.
 
 use std::collections::BTreeMap;
 
@@ -21,14 +21,14 @@ use super::model::{self, ExpectedAnswer, Model, ModelProject};
 use super::replay::LoggedPing;
 use crate::support::seeded_rng::SeededRng;
 
-/// Long before every simulation.
+/// A time long before each simulation.
 const CREATED: Timestamp = Timestamp::from_secs(1_400_000_000);
-/// Microseconds without news after which one is abandoned.
+/// Idle time in microseconds after which an import is abandoned.
 const IDLE: i64 = 3600 * 1_000_000;
-/// Projects that are imported, again and again.
+/// Number of source projects, each imported several times.
 const SOURCE_COUNT: u64 = 3;
 
-/// One under way.
+/// An open import.
 #[derive(Clone)]
 pub(crate) struct ModelImport {
     ids: u64,
@@ -41,49 +41,57 @@ pub(crate) struct ModelImport {
 pub(crate) struct ModelImports(BTreeMap<u64, ModelImport>);
 
 impl ModelImports {
-    /// Those of which nothing has come for an hour end.
+    /// Abandons imports that were idle for an hour.
     pub(crate) fn abandon_idle(&mut self, now: i64) {
-        self.0.retain(|_, staging| staging.last + IDLE > now);
+        self.0
+            .retain(|_, import_state| import_state.last + IDLE > now);
     }
 }
 
-/// Some step of an import.
-pub(crate) fn random_command(dice: &SeededRng, model: &Model, few: bool) -> Command {
-    let under_way: Vec<_> = model.stagings.0.iter().collect();
-    let command = match under_way.as_slice() {
-        [.., (import, staging)] if !dice.chance(15) => next_step(dice, **import, staging, few),
-        // Mostly one that is not there.
-        _ if dice.chance(10) => ImportStep::Abandon {
-            import: ImportId(dice.below(40)),
+/// Returns a random step of an import.
+pub(crate) fn random_command(rng: &SeededRng, model: &Model, may_finish: bool) -> Command {
+    let open_imports: Vec<_> = model.imports.0.iter().collect();
+    let command = match open_imports.as_slice() {
+        [.., (import, import_state)] if !rng.chance(15) => {
+            next_step(rng, **import, import_state, may_finish)
+        }
+        // Mostly an import that does not exist.
+        _ if rng.chance(10) => ImportStep::Abandon {
+            import: ImportId(rng.below(40)),
         },
         _ => ImportStep::Begin {
-            ids: 1 + dice.below(3),
-            checks: dice.below(3),
+            ids: 1 + rng.below(3),
+            checks: rng.below(3),
         },
     };
     Command::Import(Box::new(command))
 }
 
-fn next_step(dice: &SeededRng, first: u64, staging: &ModelImport, few: bool) -> ImportStep {
+fn next_step(
+    rng: &SeededRng,
+    first: u64,
+    import_state: &ModelImport,
+    may_finish: bool,
+) -> ImportStep {
     let import = ImportId(first);
-    if staging.objects.is_empty() {
-        if staging.ids > 1 && dice.chance(60) {
+    if import_state.objects.is_empty() {
+        if import_state.ids > 1 && rng.chance(60) {
             return ImportStep::Log {
                 import,
-                pings: pings(dice, first, staging.ids),
+                pings: pings(rng, first, import_state.ids),
                 flips: Vec::new(),
             };
         }
         return ImportStep::Items {
             import,
-            objects: objects(dice, first, staging),
+            objects: objects(rng, first, import_state),
         };
     }
     let mut expected = ImportItemCounts {
-        pings: staging.pings.len() as u64,
+        pings: import_state.pings.len() as u64,
         ..ImportItemCounts::default()
     };
-    staging
+    import_state
         .objects
         .iter()
         .for_each(|object| expected.count(object));
@@ -95,9 +103,9 @@ fn next_step(dice: &SeededRng, first: u64, staging: &ModelImport, few: bool) -> 
         expected_counts: expected,
         replace: true,
     };
-    if few && dice.chance(80) {
-        if dice.chance(20) {
-            ImportStep::DryRun { import, ending }
+    if may_finish && rng.chance(80) {
+        if rng.chance(20) {
+            ImportStep::Preview { import, ending }
         } else {
             ImportStep::Finish { import, ending }
         }
@@ -106,9 +114,9 @@ fn next_step(dice: &SeededRng, first: u64, staging: &ModelImport, few: bool) -> 
     }
 }
 
-/// Pings of the checks, which have all numbers but the first.
-fn pings(dice: &SeededRng, first: u64, ids: u64) -> Vec<NumberedPing> {
-    let check = CheckId(first + 1 + dice.below(ids - 1));
+/// Returns pings of a check of the import, whose checks have all of its IDs but the first.
+fn pings(rng: &SeededRng, first: u64, ids: u64) -> Vec<NumberedPing> {
+    let check = CheckId(first + 1 + rng.below(ids - 1));
     let origin = PingOrigin {
         scheme: PingScheme::Http,
         method: PingMethod::Put,
@@ -116,10 +124,10 @@ fn pings(dice: &SeededRng, first: u64, ids: u64) -> Vec<NumberedPing> {
         user_agent: "".into(),
     };
     let body = |n| {
-        if dice.chance(50) {
+        if rng.chance(50) {
             Vec::new()
         } else {
-            vec![n as u8; dice.pick(&[1, 50, 400])]
+            vec![n as u8; rng.pick(&[1, 50, 400])]
         }
     };
     let at = |n| Timestamp::from_secs(CREATED.secs() + n as i64);
@@ -133,26 +141,26 @@ fn pings(dice: &SeededRng, first: u64, ids: u64) -> Vec<NumberedPing> {
         exit_status: None,
         body: body(n).into(),
     };
-    if dice.chance(20) {
-        // It goes in pieces.
+    if rng.chance(20) {
+        // A body that is stored in several chunks.
         return vec![NumberedPing {
-            body: dice.random().bytes::<7000>().to_vec().into(),
+            body: rng.random().bytes::<7000>().to_vec().into(),
             ..ping(1)
         }];
     }
-    // The same again takes their place.
-    (1..=1 + dice.below(6)).map(ping).collect()
+    // Pings with the same number replace these.
+    (1..=1 + rng.below(6)).map(ping).collect()
 }
 
-fn objects(dice: &SeededRng, first: u64, staging: &ModelImport) -> Vec<ImportItem> {
-    let source = dice.below(SOURCE_COUNT);
+fn objects(rng: &SeededRng, first: u64, import_state: &ModelImport) -> Vec<ImportItem> {
+    let source = rng.below(SOURCE_COUNT);
     let project = ImportedProject {
         uuid: Uuid::from_u128(1 + u128::from(source)),
         name: ProjectName::parse(&format!("source {source}")).unwrap(),
         badge_key: format!("source-{source}").into(),
         legacy_badge: None,
         check_limit: None,
-        ping_log_limit: 1 + dice.below(8) as u32,
+        ping_log_limit: 1 + rng.below(8) as u32,
         keys: Vec::new(),
         channels: Vec::new(),
         windows: Vec::new(),
@@ -160,7 +168,7 @@ fn objects(dice: &SeededRng, first: u64, staging: &ModelImport) -> Vec<ImportIte
     };
     let id = ProjectId(first);
     let check = |number: u64| {
-        let n_pings = staging
+        let n_pings = import_state
             .pings
             .iter()
             .filter(|(ping, _)| ping.check.0 == number)
@@ -171,24 +179,24 @@ fn objects(dice: &SeededRng, first: u64, staging: &ModelImport) -> Vec<ImportIte
             n_pings,
             ..CheckState::new(CREATED)
         };
-        let uuid = dice.random().uuid();
-        let badge = dice.random().uuid();
+        let uuid = rng.random().uuid();
+        let badge = rng.random().uuid();
         let settings = CheckSettings::default();
-        let badge_here = Some(badge);
+        let badge_uuid = Some(badge);
         let channels = Box::default();
         let parents = Box::default();
-        let behind = None;
-        let managed = None;
+        let down_parent = None;
+        let managed_by = None;
         let check = ImportedCheck {
             uuid,
-            badge: badge_here,
+            badge: badge_uuid,
             created: CREATED,
             settings,
             channels,
             parents,
             state,
-            down_parent: behind,
-            managed_by: managed,
+            down_parent,
+            managed_by,
         };
         ImportItem::Check {
             id: CheckId(number),
@@ -197,7 +205,7 @@ fn objects(dice: &SeededRng, first: u64, staging: &ModelImport) -> Vec<ImportIte
             check: Box::new(check),
         }
     };
-    let checks = (first + 1..first + staging.ids).map(check);
+    let checks = (first + 1..first + import_state.ids).map(check);
     std::iter::once(ImportItem::Project {
         id,
         project: Box::new(project),
@@ -212,59 +220,74 @@ impl Model {
         command: &ImportStep,
         now: i64,
     ) -> Result<ExpectedAnswer, CommandError> {
-        let unknown = || CommandError::Import(ImportStepError::UnknownImport);
+        let unknown_import = || CommandError::Import(ImportStepError::UnknownImport);
         match command {
-            ImportStep::Begin { .. } if self.stagings.0.len() >= 4 => {
+            ImportStep::Begin { .. } if self.imports.0.len() >= 4 => {
                 return Err(CommandError::Import(ImportStepError::TooManyImports));
             }
             ImportStep::Begin { ids, .. } => {
-                let staging = ModelImport {
+                let import_state = ModelImport {
                     ids: *ids,
                     last: now,
                     pings: Vec::new(),
                     objects: Vec::new(),
                 };
-                self.stagings.0.insert(self.last_number + 1, staging);
+                self.imports.0.insert(self.last_number + 1, import_state);
                 self.last_number += ids;
             }
             ImportStep::Log { import, pings, .. } => {
-                let staging = self.stagings.0.get_mut(&import.0).ok_or_else(unknown)?;
-                staging.last = now;
-                staging
+                let import_state = self
+                    .imports
+                    .0
+                    .get_mut(&import.0)
+                    .ok_or_else(unknown_import)?;
+                import_state.last = now;
+                import_state
                     .pings
                     .extend(pings.iter().map(|ping| (ping.clone(), now)));
             }
-            ImportStep::Items { import, objects } => {
-                let staging = self.stagings.0.get_mut(&import.0).ok_or_else(unknown)?;
-                staging.last = now;
-                staging.objects.extend(objects.iter().cloned());
+            ImportStep::Objects { import, objects } => {
+                let import_state = self
+                    .imports
+                    .0
+                    .get_mut(&import.0)
+                    .ok_or_else(unknown_import)?;
+                import_state.last = now;
+                import_state.objects.extend(objects.iter().cloned());
             }
             ImportStep::Abandon { import } => {
-                self.stagings.0.remove(&import.0).ok_or_else(unknown)?;
+                self.imports
+                    .0
+                    .remove(&import.0)
+                    .ok_or_else(unknown_import)?;
             }
-            ImportStep::DryRun { import, .. } => {
-                self.stagings.0.get(&import.0).ok_or_else(unknown)?;
+            ImportStep::Preview { import, .. } => {
+                self.imports.0.get(&import.0).ok_or_else(unknown_import)?;
             }
             ImportStep::Finish { import, .. } => {
-                let staging = self.stagings.0.remove(&import.0).ok_or_else(unknown)?;
-                self.show(&staging);
+                let import_state = self
+                    .imports
+                    .0
+                    .remove(&import.0)
+                    .ok_or_else(unknown_import)?;
+                self.publish(&import_state);
             }
             ImportStep::EndTrial(_) => {}
         }
         Ok(ExpectedAnswer::Done)
     }
 
-    fn show(&mut self, staging: &ModelImport) {
+    fn publish(&mut self, import_state: &ModelImport) {
         let mut target = 0;
-        for object in &staging.objects {
+        for object in &import_state.objects {
             match object {
                 ImportItem::Project { id, project } => {
-                    let before = self
+                    let existing_id = self
                         .projects
                         .iter()
-                        .find(|(_, own)| own.source == Some(project.uuid))
+                        .find(|(_, existing)| existing.source == Some(project.uuid))
                         .map(|(id, _)| *id);
-                    target = before.unwrap_or(id.0);
+                    target = existing_id.unwrap_or(id.0);
                     self.checks.retain(|_, check| check.project != target);
                     let name = project.name.as_str().into();
                     let log_limit = project.ping_log_limit.into();
@@ -279,12 +302,16 @@ impl Model {
                     );
                 }
                 ImportItem::Check { id, check, .. } => {
-                    let names = CheckUuids {
+                    let uuids = CheckUuids {
                         uuid: check.uuid,
                         badge: check.badge.unwrap(),
                     };
                     let mut log = BTreeMap::new();
-                    for (ping, now) in staging.pings.iter().filter(|(ping, _)| ping.check == *id) {
+                    for (ping, now) in import_state
+                        .pings
+                        .iter()
+                        .filter(|(ping, _)| ping.check == *id)
+                    {
                         let body = Bytes::copy_from_slice(&ping.body);
                         let at = ping.at.micros().min(*now);
                         let n = ping.n;
@@ -304,7 +331,7 @@ impl Model {
                         );
                     }
                     let check = model::ModelCheck::imported(
-                        names,
+                        uuids,
                         target,
                         CREATED.micros(),
                         log.into_values().collect(),

@@ -1,5 +1,4 @@
-//! What commands are to come to: every check with its whole history, and of the rest no more than
-//! its own plain tables.
+//! Model of the engine: each check with its whole history, and plain tables for everything else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -31,7 +30,7 @@ pub(crate) struct ModelProject {
     pub(crate) name: String,
     pub(crate) check_limit: Option<u32>,
     pub(crate) log_limit: u64,
-    /// The UUID of what it was imported from.
+    /// UUID of the imported project.
     pub(crate) source: Option<Uuid>,
 }
 
@@ -44,7 +43,7 @@ pub(crate) struct ModelChannel {
 }
 
 impl ModelChannel {
-    /// What is given for a key, whatever its kind has.
+    /// Returns the stored value of a setting, even one that the kind of channel does not have.
     pub(crate) fn setting(&self, key: &str) -> Option<&str> {
         self.settings
             .pairs()
@@ -52,7 +51,7 @@ impl ModelChannel {
             .map(|(_, value)| value)
     }
 
-    /// Whether it is a group of which that channel is a member.
+    /// True if this is a group with that channel as a member.
     pub(crate) fn has_member(&self, uuid: Uuid) -> bool {
         self.setting("channels").is_some_and(|members| {
             members
@@ -70,7 +69,8 @@ pub(crate) struct ModelWindow {
 }
 
 impl ModelWindow {
-    /// When it closes, if it is open at a moment; every minute before that is looked at.
+    /// Returns the end of the window that is open at `now`, found by a search through every minute
+    /// before it.
     pub(crate) fn closes_at(&self, now: i64) -> Option<i64> {
         const MINUTE: i64 = 60_000_000;
         match &self.times {
@@ -99,7 +99,7 @@ impl ModelWindow {
     }
 }
 
-/// What of a check's settings decides about nothing but its place in lists.
+/// Settings of a check that affect neither pings nor deadlines.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct CheckLabels {
     pub(crate) name: String,
@@ -111,30 +111,29 @@ pub(crate) struct CheckLabels {
 
 #[derive(Clone)]
 pub(crate) struct ModelCheck {
-    pub(crate) names: CheckUuids,
+    pub(crate) uuids: CheckUuids,
     pub(crate) project: u64,
     pub(crate) labels: CheckLabels,
-    /// Kept while there is a schedule.
+    /// Period in seconds, kept while a schedule is set.
     pub(crate) timeout: i64,
     pub(crate) rules: ModelRules,
     created: i64,
     first_rules: ModelRules,
-    /// What was logged before it came here.
+    /// Pings logged before the import.
     imported: Vec<LoggedPing>,
     history: Vec<(i64, HistoryEvent)>,
-    /// It once had to fail more than once until that was told: further pings that are missing
-    /// count as failures then.
-    pub(crate) patient: bool,
-    /// How often it has to fail until that is told.
+    /// True if the failure threshold was once above 1: further missed pings count as failures then.
+    pub(crate) had_higher_threshold: bool,
+    /// Number of failures before an alert.
     pub(crate) failure_threshold: FailureThreshold,
-    /// Some of them may be gone.
+    /// IDs of parents, including deleted ones.
     pub(crate) parents: BTreeSet<u64>,
-    /// Pings up to this number were once beyond the log limit.
-    pub(crate) lost: u64,
+    /// Number of the last ping that was once beyond the log limit.
+    pub(crate) dropped_up_to: u64,
 }
 
 impl ModelCheck {
-    /// What has been noticed of it so far.
+    /// Computes the current state from the history.
     pub(crate) fn replay(&self) -> ReplayedCheck {
         ReplayedCheck::replay(
             self.created,
@@ -152,7 +151,7 @@ impl ModelCheck {
         self.history.push((now, event));
     }
 
-    /// It was made with the rules that it has.
+    /// Makes the current rules the ones at creation.
     pub(crate) fn fix_first_rules(&mut self) {
         self.first_rules = self.rules;
     }
@@ -169,7 +168,9 @@ impl ModelCheck {
     }
 
     fn drop_oldest_pings(&mut self, log_limit: u64) {
-        self.lost = self.lost.max(self.pings().saturating_sub(log_limit));
+        self.dropped_up_to = self
+            .dropped_up_to
+            .max(self.pings().saturating_sub(log_limit));
     }
 
     pub(crate) fn pings(&self) -> u64 {
@@ -181,16 +182,16 @@ impl ModelCheck {
                 .count() as u64
     }
 
-    /// One without settings, which nothing has happened to but pings.
+    /// Creates a check with default settings and the given log.
     pub(crate) fn imported(
-        names: CheckUuids,
+        uuids: CheckUuids,
         project: u64,
         created: i64,
         imported: Vec<LoggedPing>,
     ) -> Self {
         let rules = FIRST_RULES;
         Self {
-            names,
+            uuids,
             project,
             labels: CheckLabels::default(),
             timeout: 86_400,
@@ -199,15 +200,15 @@ impl ModelCheck {
             first_rules: rules,
             imported,
             history: Vec::new(),
-            patient: false,
+            had_higher_threshold: false,
             failure_threshold: FailureThreshold::ONE,
             parents: BTreeSet::new(),
-            lost: 0,
+            dropped_up_to: 0,
         }
     }
 }
 
-/// Those of a check that was made without saying anything.
+/// Rules of a check that was created without settings.
 pub(crate) const FIRST_RULES: ModelRules = ModelRules {
     period: ModelPeriod::Seconds(86_400),
     grace: 3600,
@@ -220,7 +221,7 @@ pub(crate) const FIRST_RULES: ModelRules = ModelRules {
     default_fail: false,
 };
 
-/// What a command that is not refused answers; numbers are those of what it made or changed.
+/// Expected answer to an accepted command, with the IDs of the created or changed objects.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum ExpectedAnswer {
     Pinged,
@@ -249,7 +250,7 @@ impl From<&CommandOutcome> for ExpectedAnswer {
             CommandOutcome::User(user) => Self::User(user.id.0),
             CommandOutcome::Session(session) => Self::Session(session.id.0),
             CommandOutcome::ChannelAssigned(count) => Self::Assigned(*count),
-            // What is sent is followed by `outbox`.
+            // `delivery_tracker` follows the deliveries.
             CommandOutcome::DeliveriesBegun(_)
             | CommandOutcome::DeliveryQueued(_)
             | CommandOutcome::Window(_)
@@ -260,7 +261,7 @@ impl From<&CommandOutcome> for ExpectedAnswer {
     }
 }
 
-/// A key, with the hour in which its noted use lies in place of the moment.
+/// A key. The time of its last use is rounded to the hour.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct ModelKey {
     pub(crate) project: u64,
@@ -284,7 +285,7 @@ impl ModelKey {
         }
     }
 
-    /// The first use of an hour counts; one of another hour replaces it.
+    /// Records a use. Only the first use in an hour counts.
     fn note_use(&mut self, at: i64, from: IpAddr) {
         if self.used.is_none_or(|(noted, _)| noted != hour(at)) {
             self.used = Some((hour(at), from));
@@ -301,17 +302,17 @@ type ModelResult = Result<ExpectedAnswer, CommandError>;
 #[derive(Clone, Default)]
 pub(crate) struct Model {
     pub(crate) last_number: u64,
-    pub(crate) stagings: ModelImports,
-    /// When the ping came that was logged last.
+    pub(crate) imports: ModelImports,
+    /// Time of the newest logged ping.
     pub(crate) newest_ping: i64,
     pub(crate) projects: BTreeMap<u64, ModelProject>,
     pub(crate) keys: BTreeMap<u64, ModelKey>,
-    /// `None`: one that the engine has drawn itself.
+    /// `None` if the engine has generated the secret.
     pub(crate) badge_secret: Option<BadgeSecret>,
     pub(crate) channels: BTreeMap<u64, ModelChannel>,
     pub(crate) checks: BTreeMap<u64, ModelCheck>,
     pub(crate) users: ModelUsers,
-    /// By project and number.
+    /// Windows by project and ID.
     pub(crate) windows: BTreeMap<(u64, u64), ModelWindow>,
 }
 
@@ -320,11 +321,11 @@ impl Model {
         match command {
             Command::Ping(request) => self.ping(request, now),
             Command::Mail(pings) => {
-                let mut told = BTreeSet::new();
+                let mut pinged = BTreeSet::new();
                 for ping in pings {
                     if self
-                        .addressee(&ping.target)
-                        .is_some_and(|check| told.insert(check))
+                        .mail_recipient(&ping.target)
+                        .is_some_and(|check| pinged.insert(check))
                     {
                         self.ping(ping, now)?;
                     }
@@ -445,13 +446,13 @@ impl Model {
                 }
                 Ok(ExpectedAnswer::Done)
             }
-            // No key here comes from another server.
+            // No key in simulations comes from another server.
             Command::RehashKey(..) | Command::PruneLegacySecrets => Ok(ExpectedAnswer::Done),
             Command::SetBadgeSecret(secret) => {
                 self.badge_secret = Some(*secret);
                 Ok(ExpectedAnswer::Done)
             }
-            // Nobody asks for it but the writer itself.
+            // Only the writer itself submits this command.
             Command::SetInstance(_) => Ok(ExpectedAnswer::Done),
             Command::RenameKey(id, label) => {
                 self.keys
@@ -494,10 +495,10 @@ impl Model {
                 ..
             } => {
                 let channel = self.channels.get_mut(&id.0).ok_or(CommandError::NotFound)?;
-                if let Some(given) = settings {
+                if let Some(update) = settings {
                     channel.settings = channel
                         .settings
-                        .replace_with(given.pairs())
+                        .replace_with(update.pairs())
                         .map_err(CommandError::InvalidSettings)?;
                 }
                 if let Some(name) = name {
@@ -561,7 +562,7 @@ impl Model {
                 Ok(ExpectedAnswer::Assigned(count))
             }
             Command::Import(command) => self.stage(command, now),
-            Command::ApplyConfig(asked) => self.declare(asked, now),
+            Command::ApplyConfig(request) => self.declare(request, now),
             Command::BeginDeliveries(..)
             | Command::RecordDeliveryReports(_)
             | Command::AdoptSetting { .. }
@@ -575,7 +576,7 @@ impl Model {
             } => {
                 let project = self.check(id.0)?.project;
                 if let Some(parents) = parents {
-                    let mut above = BTreeSet::new();
+                    let mut ancestors = BTreeSet::new();
                     let mut next: Vec<_> = parents.ids().iter().map(|parent| parent.0).collect();
                     if next.iter().any(|parent| {
                         self.checks
@@ -585,19 +586,22 @@ impl Model {
                         return Err(CommandError::InvalidParents(ParentsError::NotFound));
                     }
                     while let Some(parent) = next.pop() {
-                        if let Some(check) =
-                            self.checks.get(&parent).filter(|_| above.insert(parent))
+                        if let Some(check) = self
+                            .checks
+                            .get(&parent)
+                            .filter(|_| ancestors.insert(parent))
                         {
                             next.extend(&check.parents);
                         }
                     }
-                    if above.contains(&id.0) {
+                    if ancestors.contains(&id.0) {
                         return Err(CommandError::InvalidParents(ParentsError::Cycle));
                     }
                 }
                 let check = self.check(id.0)?;
                 check.settle(now);
-                check.patient |= after.is_some_and(|after| after != FailureThreshold::ONE);
+                check.had_higher_threshold |=
+                    after.is_some_and(|after| after != FailureThreshold::ONE);
                 check.failure_threshold = after.unwrap_or(check.failure_threshold);
                 if let Some(parents) = parents {
                     check.parents = parents.ids().iter().map(|parent| parent.0).collect();
@@ -626,15 +630,15 @@ impl Model {
                 }
             }
             Command::DeleteChannel(id) => {
-                let gone = self.channels.remove(&id.0).ok_or(CommandError::NotFound)?;
+                let deleted = self.channels.remove(&id.0).ok_or(CommandError::NotFound)?;
                 for group in self
                     .channels
                     .values_mut()
-                    .filter(|group| group.has_member(gone.uuid))
+                    .filter(|group| group.has_member(deleted.uuid))
                 {
                     group.settings = group
                         .settings
-                        .with_retained_members(|member| member != gone.uuid)
+                        .with_retained_members(|member| member != deleted.uuid)
                         .into_owned();
                 }
                 for check in self.checks.values_mut() {
@@ -645,51 +649,51 @@ impl Model {
         }
     }
 
-    /// What the engine does by itself, before anything else: it looks for deadlines, and may bring
-    /// checks back.
-    pub(crate) fn look_at_clock(&mut self, now: i64, brings_back: bool) {
-        self.users.look(now);
-        self.stagings.abandon_idle(now);
+    /// Applies the engine's work before each batch: it looks for deadlines and may resume checks
+    /// after a clock jump.
+    pub(crate) fn tick(&mut self, now: i64, resumes_checks: bool) {
+        self.users.tick(now);
+        self.imports.abandon_idle(now);
         for check in self.checks.values_mut() {
             check.history.push((now, HistoryEvent::CheckDeadlines));
-            if brings_back {
+            if resumes_checks {
                 check.resume_after_clock_jump(now);
             }
         }
     }
 
-    /// Of a deadline that had passed less than a tick before a look, the engine alone says whether
-    /// it was noticed. Before the latest look the clock may have been set back since another
-    /// one.
+    /// Adopts the engine's decision about deadlines that had passed less than a tick before a look:
+    /// the model cannot know whether they were noticed. The clock may have been set back between
+    /// the latest two looks.
     pub(crate) fn accept_noticed_deadlines(&mut self, state: &State) {
         for check in self.checks.values_mut() {
             let Some(found) = state
-                .check_by_uuid(check.names.uuid)
+                .check_by_uuid(check.uuids.uuid)
                 .map(|found| found.state)
             else {
                 continue;
             };
-            let looks = check
+            let ticks = check
                 .history
                 .iter()
                 .enumerate()
                 .rev()
                 .filter(|(_, (_, event))| matches!(event, HistoryEvent::CheckDeadlines));
-            let looks: Vec<_> = looks.map(|(place, _)| place).take(2).collect();
-            let variants = (0..1 << looks.len()).map(|noticed| {
+            let ticks: Vec<_> = ticks.map(|(index, _)| index).take(2).collect();
+            let variants = (0..1 << ticks.len()).map(|noticed| {
                 let mut variant = check.clone();
-                for (_, place) in looks
+                for (_, index) in ticks
                     .iter()
                     .enumerate()
                     .filter(|(bit, _)| noticed >> bit & 1 == 1)
                 {
-                    variant.history[*place].1 = HistoryEvent::Settle;
+                    variant.history[*index].1 = HistoryEvent::Settle;
                 }
                 variant
             });
             let fits = |variant: &ModelCheck| {
-                let story = variant.replay();
-                (story.status, story.changed) == (found.status, found.changed.micros())
+                let replay = variant.replay();
+                (replay.status, replay.changed) == (found.status, found.changed.micros())
             };
             if let Some(variant) = variants.into_iter().find(fits) {
                 *check = variant;
@@ -697,8 +701,8 @@ impl Model {
         }
     }
 
-    /// The latest of the newest ping and the last changes of checks, apart from those that lie
-    /// ahead of a clock that shows `now`.
+    /// Returns the latest time of the newest ping and the last status changes, apart from those
+    /// ahead of `now`.
     pub(crate) fn latest(&self, now: i64) -> i64 {
         let changes = self.checks.values().map(|check| check.replay().changed);
         changes
@@ -736,10 +740,10 @@ impl Model {
             .is_some_and(|limit| count >= factor * limit as usize)
     }
 
-    /// The one check that a mail's ping is for.
-    fn addressee(&self, target: &PingTarget) -> Option<u64> {
-        let is_meant = |check: &ModelCheck| match target {
-            PingTarget::Uuid(uuid) => check.names.uuid == *uuid,
+    /// Returns the only check that a mail's ping addresses.
+    fn mail_recipient(&self, target: &PingTarget) -> Option<u64> {
+        let is_addressed = |check: &ModelCheck| match target {
+            PingTarget::Uuid(uuid) => check.uuids.uuid == *uuid,
             PingTarget::Slug { key, slug, .. } => {
                 let owner = self
                     .keys
@@ -749,12 +753,12 @@ impl Model {
                     && check.labels.slug == slug.as_str()
             }
         };
-        let mut meant = self
+        let mut addressed = self
             .checks
             .iter()
-            .filter(|(_, check)| is_meant(check))
+            .filter(|(_, check)| is_addressed(check))
             .map(|(id, _)| *id);
-        meant.next().filter(|_| meant.next().is_none())
+        addressed.next().filter(|_| addressed.next().is_none())
     }
 
     fn ping(&mut self, request: &PingRequest, now: i64) -> ModelResult {
@@ -764,7 +768,7 @@ impl Model {
                 let found = self
                     .checks
                     .iter()
-                    .find(|(_, check)| check.names.uuid == *uuid);
+                    .find(|(_, check)| check.uuids.uuid == *uuid);
                 (
                     *found.ok_or(CommandError::NotFound)?.0,
                     ExpectedAnswer::Pinged,
@@ -779,23 +783,23 @@ impl Model {
                     .map(|(id, key)| (*id, key.project))
                     .ok_or(CommandError::NotFound)?;
                 used = Some(key);
-                let named = |check: &ModelCheck| {
+                let has_slug = |check: &ModelCheck| {
                     check.project == project && check.labels.slug == slug.as_str()
                 };
                 let found: Vec<_> = self
                     .checks
                     .iter()
-                    .filter(|(_, check)| named(check))
+                    .filter(|(_, check)| has_slug(check))
                     .map(|(id, _)| *id)
                     .collect();
                 match (found.as_slice(), create) {
                     ([id], _) => (*id, ExpectedAnswer::Pinged),
-                    ([], Some(names)) if !self.is_full(project, 2) => {
+                    ([], Some(uuids)) if !self.is_full(project, 2) => {
                         let edit = CheckEdit {
                             channels: Some(ChannelSelection::All),
                             ..CheckEdit::default()
                         };
-                        let id = self.insert(project, *names, &edit, now)?;
+                        let id = self.insert(project, *uuids, &edit, now)?;
                         let labels = &mut self.check(id)?.labels;
                         (labels.name, labels.slug) = (slug.as_str().into(), slug.as_str().into());
                         (id, ExpectedAnswer::PingedNew)
@@ -883,11 +887,11 @@ impl Model {
     fn insert(
         &mut self,
         project: u64,
-        names: CheckUuids,
+        uuids: CheckUuids,
         edit: &CheckEdit,
         now: i64,
     ) -> Result<u64, CommandError> {
-        let mut check = ModelCheck::imported(names, project, now, Vec::new());
+        let mut check = ModelCheck::imported(uuids, project, now, Vec::new());
         self.edit(&mut check, edit)?;
         check.first_rules = check.rules;
         let id = self.next_number();
@@ -933,12 +937,12 @@ impl Model {
                     if item.is_empty() {
                         return Err(CommandError::EmptyChannel);
                     }
-                    let names = |channel: &ModelChannel| {
+                    let matches_item = |channel: &ModelChannel| {
                         channel.name.as_str() == &**item || channel.uuid.to_string() == **item
                     };
                     match own
                         .iter()
-                        .filter(|(_, channel)| names(channel))
+                        .filter(|(_, channel)| matches_item(channel))
                         .collect::<Vec<_>>()
                         .as_slice()
                     {

@@ -1,4 +1,5 @@
-//! What time it is for the engine, and what it can know of its clock. All in microseconds.
+//! The engine's view of the clock: its current time, and how far it trusts the clock. All times are
+//! microseconds.
 
 use super::replay::CLOCK_JUMP;
 
@@ -7,22 +8,23 @@ const HOUR: i64 = 3_600_000_000;
 /// See the module.
 #[derive(Default)]
 pub(crate) struct ModelClock {
-    /// The time of the last command, or of the engine's last look at the clock.
+    /// Time of the last command or of the engine's last tick.
     pub(crate) stamp: i64,
-    /// The latest time at which anything may have been pruned for its age.
+    /// Latest time at which anything may have been pruned for its age.
     pub(crate) pruned_at: i64,
-    /// What the clock shows, less the time that has passed, as of the last look.
+    /// Difference between clock and uptime at the last tick.
     offset: i64,
-    /// When the engine was opened or found the last step of 5 s or more, in time that has passed.
-    steady_from: i64,
-    /// The file may say that there was no step long before.
-    went_on: bool,
-    /// Checks that wait from a time ahead of the clock were brought back since.
-    brought_back: bool,
+    /// Uptime at which the engine was opened or last found a clock jump of 5 s or more.
+    stable_since: i64,
+    /// True if the newest ping in the file is close to the clock, so that the engine assumes no
+    /// jump before it was opened.
+    is_continuous: bool,
+    /// True if checks whose times lie ahead of the clock were resumed since.
+    has_resumed_checks: bool,
 }
 
 impl ModelClock {
-    /// Nothing has happened before this time.
+    /// Returns a clock before the first command.
     pub(crate) fn new(beginning: i64) -> Self {
         Self {
             stamp: beginning,
@@ -31,15 +33,16 @@ impl ModelClock {
         }
     }
 
-    /// The engine was opened; the newest ping in the file is one of these.
+    /// Records that the engine was opened. `newest` has the candidates for the newest ping in the
+    /// file.
     pub(crate) fn open(&mut self, clock: i64, uptime: i64, newest: impl Iterator<Item = i64>) {
-        (self.offset, self.steady_from, self.brought_back) = (clock - uptime, uptime, false);
-        self.went_on = newest
+        (self.offset, self.stable_since, self.has_resumed_checks) = (clock - uptime, uptime, false);
+        self.is_continuous = newest
             .into_iter()
             .any(|newest| clock - newest < HOUR && newest - clock < CLOCK_JUMP);
     }
 
-    /// The time at which a command would be stamped.
+    /// Returns the time of a command that is submitted now.
     pub(crate) fn now(&self, clock: i64) -> i64 {
         if self.stamp - clock < CLOCK_JUMP {
             self.stamp.max(clock)
@@ -48,28 +51,32 @@ impl ModelClock {
         }
     }
 
-    /// The engine looks at the clock, which it does in each step of its writer; whether it brings
-    /// checks back in this one.
-    pub(crate) fn look_at_clock(&mut self, clock: i64, uptime: i64) -> bool {
+    /// Reads the clock, as the engine does at each step of its writer. Returns true if the engine
+    /// resumes checks in this step.
+    pub(crate) fn tick(&mut self, clock: i64, uptime: i64) -> bool {
         self.stamp = self.now(clock);
         if (clock - uptime - self.offset).abs() >= CLOCK_JUMP {
-            (self.steady_from, self.went_on, self.brought_back) = (uptime, false, false);
+            (
+                self.stable_since,
+                self.is_continuous,
+                self.has_resumed_checks,
+            ) = (uptime, false, false);
         }
         self.offset = clock - uptime;
-        let confirmed = uptime - self.steady_from >= HOUR;
-        if confirmed || self.went_on {
+        let confirmed = uptime - self.stable_since >= HOUR;
+        if confirmed || self.is_continuous {
             self.pruned_at = self.pruned_at.max(self.stamp);
         }
-        confirmed && !std::mem::replace(&mut self.brought_back, confirmed)
+        confirmed && !std::mem::replace(&mut self.has_resumed_checks, confirmed)
     }
 
-    /// Whether nothing waits from a time ahead of the clock any more.
+    /// True if no check waits for a time ahead of the clock.
     pub(crate) fn is_trusted(&self) -> bool {
-        self.brought_back
+        self.has_resumed_checks
     }
 
-    /// The engine has read its memory anew: it forgets what is not on the disk.
+    /// Records that the engine has reloaded its memory from the disk.
     pub(crate) fn forget(&mut self) {
-        self.brought_back = false;
+        self.has_resumed_checks = false;
     }
 }

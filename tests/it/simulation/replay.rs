@@ -1,5 +1,5 @@
-//! What the history of a check comes to, told from its first event every time it is asked for: no
-//! state is carried from one question to the next, and no code is shared with the engine.
+//! Recomputes a check from its first event at each query. It keeps no state between queries and
+//! shares no code with the engine.
 
 use std::num::NonZeroU8;
 
@@ -12,12 +12,12 @@ use overdue::engine::command::PingSignal;
 use uuid::Uuid;
 
 const SECOND: i64 = 1_000_000;
-/// A time so far ahead of the clock comes from another clock.
+/// A time this far ahead of the clock comes from another clock.
 pub(crate) const CLOCK_JUMP: i64 = 5 * SECOND;
-/// The engine looks for deadlines that have passed up to a multiple of this.
+/// The engine looks for deadlines that have passed up to a multiple of this interval.
 const TICK: i64 = 1 << 16;
 
-/// When the next ping is expected.
+/// Schedule of the next ping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ModelPeriod {
     Seconds(i64),
@@ -25,18 +25,18 @@ pub(crate) enum ModelPeriod {
     EveryFiveMinutes,
     /// `0 3 * * *`
     AtThree,
-    /// An OnCalendar expression whose only moment has passed.
+    /// An OnCalendar expression whose only time has passed.
     Ended,
 }
 
-/// What of a check's settings decides about pings and deadlines.
+/// Settings of a check that affect pings and deadlines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ModelRules {
     pub(crate) period: ModelPeriod,
     pub(crate) grace: i64,
     pub(crate) manual_resume: bool,
     pub(crate) post_only: bool,
-    /// Whether the keywords `GO`, `OK_REPLY` and `ERR` are set; otherwise there are none.
+    /// True if the keywords `GO`, `OK_REPLY` and `ERR` are set; otherwise there are none.
     pub(crate) keywords: bool,
     pub(crate) filter_subject: bool,
     pub(crate) filter_body: bool,
@@ -56,11 +56,11 @@ pub(crate) enum HistoryEvent {
     NewRules(ModelRules),
     Pause,
     Resume,
-    /// The engine looks for deadlines that have passed.
+    /// The engine looks for passed deadlines.
     CheckDeadlines,
-    /// It looks at this check alone, to the microsecond.
+    /// The engine looks at this check alone, exactly at this time.
     Settle,
-    /// What it waits for counts from now, if it counts from a time ahead of the clock.
+    /// If the check waits for a time ahead of the clock, it waits from now on.
     ResumeAfterClockJump,
 }
 
@@ -84,9 +84,9 @@ pub(crate) struct ReplayedCheck {
     pub(crate) run: Option<(i64, Option<Uuid>)>,
     pub(crate) last_duration: Option<i64>,
     pub(crate) log: Vec<LoggedPing>,
-    /// Moment, status before, status after, cause.
+    /// Time, status before, status after, cause.
     pub(crate) flips: Vec<(i64, Status, Status, FlipCause)>,
-    /// Of all completions and missed deadlines, oldest first.
+    /// Outcomes of all completions and missed deadlines, oldest first.
     pub(crate) outcomes: Vec<RunOutcome>,
     pub(crate) changed: i64,
 }
@@ -98,7 +98,7 @@ impl ReplayedCheck {
         imported: &[LoggedPing],
         history: &[(i64, HistoryEvent)],
     ) -> Self {
-        let mut story = Self {
+        let mut check = Self {
             rules,
             status: Status::New,
             last_ping: None,
@@ -110,29 +110,29 @@ impl ReplayedCheck {
             changed: created,
         };
         for (at, event) in history {
-            story.wait_until(if matches!(event, HistoryEvent::CheckDeadlines) {
+            check.wait_until(if matches!(event, HistoryEvent::CheckDeadlines) {
                 at / TICK * TICK
             } else {
                 *at
             });
-            story.apply(event, *at);
+            check.apply(event, *at);
             if let HistoryEvent::NewRules(_) | HistoryEvent::Ping { .. } = event {
                 let edited = matches!(event, HistoryEvent::NewRules(_))
                     .then_some(FlipCause::SettingsChanged);
-                // A change that lies ahead is of another clock.
-                let not_before = Some(story.changed).filter(|changed| changed <= at);
-                story.go_down_if_due(*at, edited, not_before);
+                // A status change ahead of the clock comes from another clock.
+                let not_before = Some(check.changed).filter(|changed| changed <= at);
+                check.go_down_if_due(*at, edited, not_before);
             }
         }
-        story
+        check
     }
 
-    /// The rules that count now.
+    /// Returns the current rules.
     pub(crate) fn rules(&self) -> &ModelRules {
         &self.rules
     }
 
-    /// Time alone takes a check down, at its deadline.
+    /// Marks the check as down if its deadline has passed.
     fn wait_until(&mut self, now: i64) {
         self.go_down_if_due(now, None, None);
     }
@@ -211,7 +211,7 @@ impl ReplayedCheck {
     fn finish(&mut self, kind: PingKind, cause: FlipCause, rid: Option<Uuid>, now: i64) {
         self.last_ping = Some(now);
         let run = self.run;
-        let (duration, goes_on) = match (run, rid, kind) {
+        let (duration, continues) = match (run, rid, kind) {
             (None, _, _) => (None, false),
             (Some((start, started_by)), rid, _) if started_by == rid => {
                 (Some(now - start).filter(|_| start <= now), false)
@@ -220,7 +220,7 @@ impl ReplayedCheck {
             (Some(_), _, _) => (None, false),
         };
         self.last_duration = duration;
-        self.run = run.filter(|_| goes_on);
+        self.run = run.filter(|_| continues);
         let (to, outcome) = if kind == PingKind::Success {
             (Status::Up, RunOutcome::Success)
         } else {
@@ -230,7 +230,7 @@ impl ReplayedCheck {
         self.change_status(to, now, cause);
     }
 
-    /// What a signal means, and what a flip that it makes is caused by.
+    /// Returns the kind of a ping, and the cause of a flip by it.
     fn classify(
         &self,
         signal: &PingSignal,
@@ -284,15 +284,15 @@ impl ReplayedCheck {
             ("OK", PingKind::Success, FlipCause::Success),
             ("GO", PingKind::Start, FlipCause::Unknown),
         ];
-        let found = words
+        let keyword = words
             .into_iter()
             .find(|(word, ..)| self.rules.keywords && text.contains(word));
-        let without = if self.rules.default_fail {
+        let default = if self.rules.default_fail {
             (PingKind::Fail, FlipCause::NoKeyword)
         } else {
             (PingKind::Ignored, FlipCause::Unknown)
         };
-        found.map_or(without, |(_, kind, cause)| (kind, cause))
+        keyword.map_or(default, |(_, kind, cause)| (kind, cause))
     }
 
     fn change_status(&mut self, to: Status, at: i64, cause: FlipCause) {
@@ -321,7 +321,7 @@ impl ReplayedCheck {
         }
     }
 
-    /// What is waited for: the expected ping, or the end of the run counted from its start.
+    /// Returns the time of the expected ping, or the start of the current run if that is earlier.
     pub(crate) fn next_ping(&self) -> Option<i64> {
         let start = self.run.map(|(start, _)| start);
         [self.grace_start(), start]
@@ -336,7 +336,7 @@ impl ReplayedCheck {
             .map(|from| from + self.rules.grace * SECOND)
     }
 
-    pub(crate) fn shown(&self, now: i64) -> VisibleStatus {
+    pub(crate) fn visible_status(&self, now: i64) -> VisibleStatus {
         let grace = self.rules.grace * SECOND;
         if self.run.is_some_and(|(start, _)| now >= start + grace) {
             return VisibleStatus::Down;

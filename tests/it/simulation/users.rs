@@ -1,5 +1,4 @@
-//! Users, sessions and links: commands about them, what those are to come to, and whether the
-//! engine has just that.
+//! Random commands about users, sessions and links, and their model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,10 +28,9 @@ const HALF_A_YEAR: i64 = 180 * 86_400 * SECOND;
 struct ModelUser {
     name: String,
     password: Option<String>,
-    /// The secret of its second factor, the last half minute of it that was used, and the codes
-    /// that are left.
-    second: Option<([u8; 20], u64, Vec<[u8; 32]>)>,
-    /// `None`: an owner. `true`: a member.
+    /// Second factor: its secret, the last used time step and the unused recovery codes.
+    second_factor: Option<([u8; 20], u64, Vec<[u8; 32]>)>,
+    /// `None` for an owner; otherwise the projects, true for a member.
     projects: Option<BTreeMap<u64, bool>>,
     is_dark: bool,
     disabled: bool,
@@ -52,35 +50,36 @@ struct ModelSession {
 pub(crate) struct ModelUsers {
     users: BTreeMap<u64, ModelUser>,
     sessions: BTreeMap<u64, ModelSession>,
-    /// By hash: whose password it is for, or the setup; and when it ends.
+    /// Links by hash: the user whose password they set, or `None` for the setup link, and the
+    /// expiry.
     links: BTreeMap<[u8; 32], (Option<u64>, i64)>,
-    /// The latest time there ever was. What was over then may have been removed.
+    /// Latest time ever. Anything that had expired by then may have been removed.
     latest: i64,
 }
 
 type UserResult = Result<ExpectedAnswer, CommandError>;
 
-fn refused(refusal: UserCommandError) -> UserResult {
+fn reject(refusal: UserCommandError) -> UserResult {
     Err(CommandError::User(refusal))
 }
 
 impl ModelUsers {
-    pub(crate) fn look(&mut self, now: i64) {
+    pub(crate) fn tick(&mut self, now: i64) {
         self.latest = self.latest.max(now);
     }
 
-    /// What a command comes to; `made` counts what was ever made, of every kind.
+    /// Predicts the answer to a command. `last_number` is the last assigned ID of any kind.
     pub(crate) fn apply(
         &mut self,
         command: &UserCommand,
         now: i64,
         projects: &BTreeSet<u64>,
-        made: &mut u64,
+        last_number: &mut u64,
     ) -> UserResult {
-        self.look(now);
+        self.tick(now);
         let mut id = || {
-            *made += 1;
-            *made
+            *last_number += 1;
+            *last_number
         };
         match command {
             UserCommand::Create(NewUser {
@@ -89,8 +88,8 @@ impl ModelUsers {
                 grant,
                 ..
             }) => {
-                if self.named(name).is_some() {
-                    return refused(UserCommandError::NameTaken);
+                if self.find_by_name(name).is_some() {
+                    return reject(UserCommandError::NameTaken);
                 }
                 let projects = expected_grant(grant, projects)?;
                 let id = id();
@@ -100,7 +99,7 @@ impl ModelUsers {
                     ModelUser {
                         name: name.as_str().into(),
                         password,
-                        second: None,
+                        second_factor: None,
                         projects,
                         is_dark: false,
                         disabled: false,
@@ -112,12 +111,12 @@ impl ModelUsers {
             UserCommand::Update {
                 user,
                 changes,
-                requested_by: by,
-            } => self.set(user.0, changes, *by, projects),
+                requested_by,
+            } => self.update(user.0, changes, *requested_by, projects),
             UserCommand::Delete(UserId(user)) => {
                 self.users.get(user).ok_or(CommandError::NotFound)?;
                 if self.is_last_owner(*user) {
-                    return refused(UserCommandError::LastOwner);
+                    return reject(UserCommandError::LastOwner);
                 }
                 self.users.remove(user);
                 self.sessions.retain(|_, session| session.user != *user);
@@ -131,7 +130,7 @@ impl ModelUsers {
             } => {
                 let of = match purpose {
                     LinkPurpose::Setup if !self.users.is_empty() => {
-                        return refused(UserCommandError::UserExists);
+                        return reject(UserCommandError::UserExists);
                     }
                     LinkPurpose::Setup => None,
                     LinkPurpose::Password(user) => Some(user.0),
@@ -143,7 +142,7 @@ impl ModelUsers {
                         .ok_or(CommandError::NotFound)?
                         .disabled
                 {
-                    return refused(UserCommandError::SignInRefused);
+                    return reject(UserCommandError::SignInRefused);
                 }
                 id();
                 self.links.retain(|_, (user, _)| *user != of);
@@ -157,28 +156,26 @@ impl ModelUsers {
                 session,
             }) => {
                 let Some((of, expires)) = self.links.get(&hash.0).copied() else {
-                    return refused(UserCommandError::LinkInvalid);
+                    return reject(UserCommandError::LinkInvalid);
                 };
-                assert!(expires > now, "simulations use no link that is over");
+                assert!(expires > now, "simulations use no expired link");
                 let password = Some(password.as_str().to_owned());
                 let user = match (of, setup) {
                     (
                         None,
                         Some(FirstUser {
-                            name,
-                            preferences: taste,
-                            ..
+                            name, preferences, ..
                         }),
                     ) => {
                         let id = id();
                         let name = name.as_str().into();
-                        let is_dark = taste.theme == Theme::Dark;
+                        let is_dark = preferences.theme == Theme::Dark;
                         self.users.insert(
                             id,
                             ModelUser {
                                 name,
                                 password,
-                                second: None,
+                                second_factor: None,
                                 projects: None,
                                 is_dark,
                                 disabled: false,
@@ -190,38 +187,46 @@ impl ModelUsers {
                         self.users.get_mut(&user).unwrap().password = password;
                         user
                     }
-                    _ => return refused(UserCommandError::LinkInvalid),
+                    _ => return reject(UserCommandError::LinkInvalid),
                 };
                 self.links.remove(&hash.0);
                 self.sessions.retain(|_, session| session.user != user);
-                if self.users[&user].second.is_some() {
+                if self.users[&user].second_factor.is_some() {
                     return Ok(ExpectedAnswer::User(user));
                 }
                 Ok(self.open(id(), user, session, Some(now), now))
             }
             UserCommand::OpenSession(SignIn {
                 user: UserId(user),
-                verified_password: checked,
-                rehashed_password: renewed,
-                second_factor: second,
+                verified_password,
+                rehashed_password,
+                second_factor,
                 session,
             }) => {
-                self.allowed(*user, checked.as_ref())?;
-                if checked.is_some()
-                    && let Some(own) = &mut self.users.get_mut(user).unwrap().second
-                    && !use_proof(own, second.as_ref())
+                self.check_sign_in(*user, verified_password.as_ref())?;
+                if verified_password.is_some()
+                    && let Some(stored_factor) =
+                        &mut self.users.get_mut(user).unwrap().second_factor
+                    && !use_proof(stored_factor, second_factor.as_ref())
                 {
-                    return refused(UserCommandError::SignInRefused);
+                    return reject(UserCommandError::SignInRefused);
                 }
-                if let (Some(_), Some(renewed)) = (checked, renewed) {
-                    self.users.get_mut(user).unwrap().password = Some(renewed.as_str().into());
+                if let (Some(_), Some(rehashed_password)) = (verified_password, rehashed_password) {
+                    self.users.get_mut(user).unwrap().password =
+                        Some(rehashed_password.as_str().into());
                 }
-                Ok(self.open(id(), *user, session, checked.as_ref().map(|_| now), now))
+                Ok(self.open(
+                    id(),
+                    *user,
+                    session,
+                    verified_password.as_ref().map(|_| now),
+                    now,
+                ))
             }
             UserCommand::TouchSession(SessionUse {
                 session: SessionId(id),
                 idle_secs,
-                verified_password: checked,
+                verified_password,
                 ..
             }) => {
                 let user = self
@@ -229,41 +234,38 @@ impl ModelUsers {
                     .get(id)
                     .map(|session| session.user)
                     .ok_or(CommandError::NotFound)?;
-                if checked.is_some() {
-                    self.allowed(user, checked.as_ref())?;
+                if verified_password.is_some() {
+                    self.check_sign_in(user, verified_password.as_ref())?;
                 }
                 let session = self.sessions.get_mut(id).unwrap();
-                assert!(
-                    session.expires > now,
-                    "simulations use no session that is over"
-                );
+                assert!(session.expires > now, "simulations use no expired session");
                 session.seen = now;
                 session.expires = (now + idle_secs * SECOND).min(session.created + HALF_A_YEAR);
-                session.confirmed = checked.as_ref().map(|_| now).or(session.confirmed);
+                session.confirmed = verified_password
+                    .as_ref()
+                    .map(|_| now)
+                    .or(session.confirmed);
                 Ok(ExpectedAnswer::Session(*id))
             }
-            UserCommand::CloseSessions {
-                user,
-                selection: which,
-            } => {
-                self.close(user.0, *which);
+            UserCommand::CloseSessions { user, selection } => {
+                self.close(user.0, *selection);
                 Ok(ExpectedAnswer::Done)
             }
             UserCommand::RemoveExpired => Ok(ExpectedAnswer::Done),
         }
     }
 
-    fn set(
+    fn update(
         &mut self,
         id: u64,
         changes: &UserChanges,
-        by: Option<SessionId>,
+        requested_by: Option<SessionId>,
         projects: &BTreeSet<u64>,
     ) -> UserResult {
         let mut user = self.users.get(&id).ok_or(CommandError::NotFound)?.clone();
         if let Some(name) = &changes.name {
-            if self.named(name).is_some_and(|other| other != id) {
-                return refused(UserCommandError::NameTaken);
+            if self.find_by_name(name).is_some_and(|other| other != id) {
+                return reject(UserCommandError::NameTaken);
             }
             user.name = name.as_str().into();
         }
@@ -272,23 +274,23 @@ impl ModelUsers {
         }
         user.disabled = changes.disabled.unwrap_or(user.disabled);
         if (user.projects.is_some() || user.disabled) && self.is_last_owner(id) {
-            return refused(UserCommandError::LastOwner);
+            return reject(UserCommandError::LastOwner);
         }
-        if let Some(taste) = &changes.preferences {
-            user.is_dark = taste.theme == Theme::Dark;
+        if let Some(preferences) = &changes.preferences {
+            user.is_dark = preferences.theme == Theme::Dark;
         }
-        let had_second_factor = user.second.is_some();
-        if let Some(second) = &changes.second_factor {
-            user.second = second.as_ref().map(second_factor_parts);
+        let had_second_factor = user.second_factor.is_some();
+        if let Some(second_factor) = &changes.second_factor {
+            user.second_factor = second_factor.as_ref().map(second_factor_parts);
         }
         if let Some(password) = &changes.password {
             user.password = Some(password.as_str().into());
         }
-        // A session that began without the second factor ends with its introduction.
-        if changes.password.is_some() || !had_second_factor && user.second.is_some() {
+        // Adding a second factor ends the sessions that began without it.
+        if changes.password.is_some() || !had_second_factor && user.second_factor.is_some() {
             self.close(
                 id,
-                by.map_or(SessionSelection::All, SessionSelection::AllBut),
+                requested_by.map_or(SessionSelection::All, SessionSelection::AllBut),
             );
         }
         if user.disabled {
@@ -324,21 +326,26 @@ impl ModelUsers {
         ExpectedAnswer::Session(id)
     }
 
-    fn close(&mut self, user: u64, which: SessionSelection) {
+    fn close(&mut self, user: u64, selection: SessionSelection) {
         self.sessions.retain(|id, session| {
-            let stays = match which {
+            let is_kept = match selection {
                 SessionSelection::One(one) => one.0 != *id,
                 SessionSelection::AllBut(one) => one.0 == *id,
                 SessionSelection::All => false,
             };
-            session.user != user || stays
+            session.user != user || is_kept
         });
     }
 
-    fn allowed(&self, user: u64, checked: Option<&PasswordHash>) -> Result<(), CommandError> {
+    fn check_sign_in(
+        &self,
+        user: u64,
+        verified_password: Option<&PasswordHash>,
+    ) -> Result<(), CommandError> {
         let user = self.users.get(&user).ok_or(CommandError::NotFound)?;
-        let is_other =
-            checked.is_some_and(|checked| user.password.as_deref() != Some(checked.as_str()));
+        let is_other = verified_password.is_some_and(|verified_password| {
+            user.password.as_deref() != Some(verified_password.as_str())
+        });
         if user.disabled || is_other {
             Err(CommandError::User(UserCommandError::SignInRefused))
         } else {
@@ -346,7 +353,7 @@ impl ModelUsers {
         }
     }
 
-    fn named(&self, name: &UserName) -> Option<u64> {
+    fn find_by_name(&self, name: &UserName) -> Option<u64> {
         self.users
             .iter()
             .find(|(_, user)| user.name.eq_ignore_ascii_case(name.as_str()))
@@ -362,7 +369,7 @@ impl ModelUsers {
         owners.next() == Some(id) && owners.next().is_none()
     }
 
-    /// Compares what is in memory. What is over, or once was, may be there or not.
+    /// Compares memory with the model. Expired objects may exist or not.
     pub(crate) fn verify(&self, state: &State, now: i64) -> Result<(), String> {
         let found: BTreeMap<_, _> = state
             .users
@@ -370,7 +377,7 @@ impl ModelUsers {
             .map(|user| (user.id.0, model_user_of(user)))
             .collect();
         same!(found, self.users, "users");
-        let over = self.latest.max(now);
+        let latest = self.latest.max(now);
         let now = Timestamp::from_micros(now);
         for (id, expected) in &self.users {
             let user = state
@@ -397,7 +404,7 @@ impl ModelUsers {
         for (id, session) in self
             .sessions
             .iter()
-            .filter(|(_, session)| session.expires > over)
+            .filter(|(_, session)| session.expires > latest)
         {
             let disabled = self.users[&session.user].disabled;
             let found = state
@@ -413,7 +420,7 @@ impl ModelUsers {
         for (hash, (of, expires)) in self
             .links
             .iter()
-            .filter(|(_, (_, expires))| *expires > over)
+            .filter(|(_, (_, expires))| *expires > latest)
         {
             let purpose = of.map_or(LinkPurpose::Setup, |user| {
                 LinkPurpose::Password(UserId(user))
@@ -422,7 +429,7 @@ impl ModelUsers {
                 .users
                 .link(&KeyHash(*hash), now)
                 .map(|link| (link.purpose, link.expires.micros()));
-            same!(found, Some((purpose, *expires)), "link of a code");
+            same!(found, Some((purpose, *expires)), "link of a hash");
         }
         Ok(())
     }
@@ -442,26 +449,30 @@ fn model_user_of(user: &overdue::domain::user::User) -> ModelUser {
         .password
         .as_ref()
         .map(|password| password.as_str().into());
-    let second = user.second_factor.as_ref().map(second_factor_parts);
+    let second_factor = user.second_factor.as_ref().map(second_factor_parts);
     ModelUser {
         name: user.name.as_str().into(),
         password,
-        second,
+        second_factor,
         projects,
         is_dark: user.preferences.theme == Theme::Dark,
         disabled: user.disabled,
     }
 }
 
-fn second_factor_parts(second: &SecondFactor) -> ([u8; 20], u64, Vec<[u8; 32]>) {
+fn second_factor_parts(second_factor: &SecondFactor) -> ([u8; 20], u64, Vec<[u8; 32]>) {
     (
-        *second.secret.as_bytes(),
-        second.last_used_step,
-        second.recovery_hashes.iter().map(|hash| hash.0).collect(),
+        *second_factor.secret.as_bytes(),
+        second_factor.last_used_step,
+        second_factor
+            .recovery_hashes
+            .iter()
+            .map(|hash| hash.0)
+            .collect(),
     )
 }
 
-/// Uses a proof up, if it is one.
+/// Consumes a proof. Returns false if it is invalid.
 fn use_proof(
     (secret, used, codes): &mut ([u8; 20], u64, Vec<[u8; 32]>),
     proof: Option<&SecondFactorProof>,
@@ -504,167 +515,166 @@ fn expected_grant(
     }
 }
 
-/// Of the form that hashes have, so that what is exported can be imported.
+/// Valid hashes, so that exported users can be imported.
 const PASSWORDS: [&str; 3] = [
     "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$AAAAAAAAAAAAAAAAAAAAAA",
     "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$BBBBBBBBBBBBBBBBBBBBBA",
     "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$CCCCCCCCCCCCCCCCCCCCCA",
 ];
 
-/// Some command about users; nothing is asked of what is, or once was, over.
+/// Returns a random command about users. It uses no link or session that has ever expired.
 pub(crate) fn random_command(
-    dice: &SeededRng,
+    rng: &SeededRng,
     model: &ModelUsers,
     project: ProjectId,
 ) -> UserCommand {
-    let hash = |dice: &SeededRng| KeyHash(dice.random().bytes());
-    let password = |dice: &SeededRng| PasswordHash::new(dice.pick(&PASSWORDS));
-    let name = |dice: &SeededRng| {
-        UserName::parse(dice.pick(&["ann", "Ann", "bob", "eve", "EVE"])).unwrap()
-    };
-    let taste = |dice: &SeededRng| UserPreferences {
-        theme: dice.pick(&[Theme::Dark, Theme::Light]),
+    let hash = |rng: &SeededRng| KeyHash(rng.random().bytes());
+    let password = |rng: &SeededRng| PasswordHash::new(rng.pick(&PASSWORDS));
+    let name =
+        |rng: &SeededRng| UserName::parse(rng.pick(&["ann", "Ann", "bob", "eve", "EVE"])).unwrap();
+    let preferences = |rng: &SeededRng| UserPreferences {
+        theme: rng.pick(&[Theme::Dark, Theme::Light]),
         ..UserPreferences::default()
     };
-    let days = |dice: &SeededRng| dice.pick(&[1, 30, 400]) * 86_400;
-    let grant = |dice: &SeededRng| {
-        let project = (project, dice.pick(&Membership::ALL));
-        if dice.chance(40) {
+    let days = |rng: &SeededRng| rng.pick(&[1, 30, 400]) * 86_400;
+    let grant = |rng: &SeededRng| {
+        let project = (project, rng.pick(&Membership::ALL));
+        if rng.chance(40) {
             Grant::Owner
         } else {
-            Grant::Projects(ProjectMemberships::new(dice.optional(80, |_| project)))
+            Grant::Projects(ProjectMemberships::new(rng.optional(80, |_| project)))
         }
     };
-    let session = |dice: &SeededRng| NewSession {
-        hash: hash(dice),
+    let session = |rng: &SeededRng| NewSession {
+        hash: hash(rng),
         user_agent: "browser".into(),
-        address: [192, 0, 2, dice.below(4) as u8].into(),
-        idle_secs: days(dice),
+        address: [192, 0, 2, rng.below(4) as u8].into(),
+        idle_secs: days(rng),
     };
-    let secret = |dice: &SeededRng| TotpSecret::new([dice.below(2) as u8; 20]);
-    let code = |dice: &SeededRng| KeyHash([dice.below(4) as u8; 32]);
-    let second = |dice: &SeededRng| SecondFactor {
-        secret: secret(dice),
-        last_used_step: dice.below(9),
+    let secret = |rng: &SeededRng| TotpSecret::new([rng.below(2) as u8; 20]);
+    let code = |rng: &SeededRng| KeyHash([rng.below(4) as u8; 32]);
+    let second_factor = |rng: &SeededRng| SecondFactor {
+        secret: secret(rng),
+        last_used_step: rng.below(9),
         recovery_hashes: [0, 1, 2].map(|n| KeyHash([n; 32])).into(),
     };
-    let proof = |dice: &SeededRng| match dice.chance(60) {
+    let proof = |rng: &SeededRng| match rng.chance(60) {
         true => SecondFactorProof::Code {
-            secret: secret(dice),
-            step: dice.below(12),
+            secret: secret(rng),
+            step: rng.below(12),
         },
-        false => SecondFactorProof::Recovery(code(dice)),
+        false => SecondFactorProof::Recovery(code(rng)),
     };
-    let some = |ids: Vec<u64>| if ids.is_empty() { 0 } else { dice.pick(&ids) };
-    let user = UserId(some(model.users.keys().copied().collect()));
-    let checked = |dice: &SeededRng| {
+    let random_id = |ids: Vec<u64>| if ids.is_empty() { 0 } else { rng.pick(&ids) };
+    let user = UserId(random_id(model.users.keys().copied().collect()));
+    let verified_password = |rng: &SeededRng| {
         let known = model
             .users
             .get(&user.0)
             .and_then(|user| user.password.as_deref());
-        dice.optional(70, |dice| {
-            PasswordHash::new(known.filter(|_| dice.chance(80)).unwrap_or(PASSWORDS[0]))
+        rng.optional(70, |rng| {
+            PasswordHash::new(known.filter(|_| rng.chance(80)).unwrap_or(PASSWORDS[0]))
         })
     };
-    let open = model
+    let open_sessions = model
         .sessions
         .iter()
         .filter(|(_, session)| session.expires > model.latest + 70 * 86_400 * SECOND);
-    let open = SessionId(some(open.map(|(id, _)| *id).collect()));
-    match dice.below(100) {
+    let session_id = SessionId(random_id(open_sessions.map(|(id, _)| *id).collect()));
+    match rng.below(100) {
         0..15 => UserCommand::Create(NewUser {
-            uuid: dice.random().uuid(),
-            name: name(dice),
-            password: dice.optional(70, password),
-            grant: grant(dice),
+            uuid: rng.random().uuid(),
+            name: name(rng),
+            password: rng.optional(70, password),
+            grant: grant(rng),
         }),
         15..35 => {
             let changes = UserChanges {
-                name: dice.optional(20, name),
-                password: dice.optional(20, password),
-                second_factor: dice.optional(20, |dice| dice.optional(70, |dice| second(dice))),
-                grant: dice.optional(30, grant),
-                preferences: dice.optional(30, taste),
-                disabled: dice.optional(30, |dice| dice.chance(50)),
+                name: rng.optional(20, name),
+                password: rng.optional(20, password),
+                second_factor: rng.optional(20, |rng| rng.optional(70, |rng| second_factor(rng))),
+                grant: rng.optional(30, grant),
+                preferences: rng.optional(30, preferences),
+                disabled: rng.optional(30, |rng| rng.chance(50)),
             };
             UserCommand::Update {
                 user,
                 changes,
-                requested_by: dice.optional(50, |_| open),
+                requested_by: rng.optional(50, |_| session_id),
             }
         }
         35..40 => UserCommand::Delete(user),
         40..52 => {
-            let purpose = if dice.chance(40) {
+            let purpose = if rng.chance(40) {
                 LinkPurpose::Setup
             } else {
                 LinkPurpose::Password(user)
             };
             UserCommand::CreateLink {
                 purpose,
-                hash: hash(dice),
-                secs: days(dice),
+                hash: hash(rng),
+                secs: days(rng),
             }
         }
         52..64 => {
-            let good = model
+            let valid = model
                 .links
                 .iter()
                 .filter(|(_, (_, expires))| *expires > model.latest + 70 * 86_400 * SECOND);
-            let good: Vec<_> = good.map(|(hash, (of, _))| (*hash, of.is_none())).collect();
-            let (link, is_setup) = if good.is_empty() {
-                (dice.random().bytes(), true)
+            let valid: Vec<_> = valid.map(|(hash, (of, _))| (*hash, of.is_none())).collect();
+            let (link, is_setup) = if valid.is_empty() {
+                (rng.random().bytes(), true)
             } else {
-                dice.pick(&good)
+                rng.pick(&valid)
             };
             let first = FirstUser {
-                uuid: dice.random().uuid(),
-                name: name(dice),
-                preferences: taste(dice),
+                uuid: rng.random().uuid(),
+                name: name(rng),
+                preferences: preferences(rng),
             };
-            let setup = (is_setup != dice.chance(10)).then_some(first);
+            let setup = (is_setup != rng.chance(10)).then_some(first);
             UserCommand::RedeemLink(LinkRedemption {
                 hash: KeyHash(link),
                 setup,
-                password: password(dice),
-                session: session(dice),
+                password: password(rng),
+                session: session(rng),
             })
         }
         64..80 => {
-            let second = dice.optional(80, proof);
+            let second_factor = rng.optional(80, proof);
             UserCommand::OpenSession(SignIn {
                 user,
-                verified_password: checked(dice),
-                rehashed_password: dice.optional(20, password),
-                second_factor: second,
-                session: session(dice),
+                verified_password: verified_password(rng),
+                rehashed_password: rng.optional(20, password),
+                second_factor,
+                session: session(rng),
             })
         }
         80..90 => {
-            let user = model.sessions.get(&open.0).map(|session| session.user);
+            let user = model
+                .sessions
+                .get(&session_id.0)
+                .map(|session| session.user);
             let known = user
                 .and_then(|user| model.users.get(&user))
                 .and_then(|user| user.password.as_deref());
-            let checked = dice.optional(50, |dice| {
-                PasswordHash::new(known.filter(|_| dice.chance(80)).unwrap_or(PASSWORDS[1]))
+            let verified_password = rng.optional(50, |rng| {
+                PasswordHash::new(known.filter(|_| rng.chance(80)).unwrap_or(PASSWORDS[1]))
             });
             UserCommand::TouchSession(SessionUse {
-                session: open,
+                session: session_id,
                 address: [192, 0, 2, 9].into(),
-                idle_secs: days(dice),
-                verified_password: checked,
+                idle_secs: days(rng),
+                verified_password,
             })
         }
         90..96 => {
-            let which = dice.pick(&[
+            let selection = rng.pick(&[
                 SessionSelection::All,
-                SessionSelection::One(open),
-                SessionSelection::AllBut(open),
+                SessionSelection::One(session_id),
+                SessionSelection::AllBut(session_id),
             ]);
-            UserCommand::CloseSessions {
-                user,
-                selection: which,
-            }
+            UserCommand::CloseSessions { user, selection }
         }
         _ => UserCommand::RemoveExpired,
     }

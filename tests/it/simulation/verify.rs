@@ -1,5 +1,4 @@
-//! What must be true whenever anyone looks: the engine, in memory and in the file, is what the
-//! model says, and nothing else.
+//! Comparison of the engine with the model, in memory and in the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,12 +17,13 @@ use super::model::{self, CheckLabels, Model};
 use super::replay::{CLOCK_JUMP, LoggedPing, ModelPeriod, ReplayedCheck};
 use crate::support::disk::Disk;
 
-/// Fails with the sentence that says what differs.
+/// Returns an error with both values unless they are equal. The message is a noun phrase or a
+/// statement.
 macro_rules! same {
-    ($found:expr, $expected:expr, $($what:tt)*) => {
+    ($found:expr, $expected:expr, $($message:tt)*) => {
         match (&$found, &$expected) {
             (found, expected) if *found == *expected => {}
-            (found, expected) => return Err(format!("{}: found {found:?}, expected {expected:?}", format_args!($($what)*))),
+            (found, expected) => return Err(format!("{}: found {found:?}, expected {expected:?}", format_args!($($message)*))),
         }
     };
 }
@@ -31,7 +31,7 @@ pub(crate) use same;
 
 type VerifyResult = Result<(), String>;
 
-/// Compares all that is in memory, and returns each check with its story.
+/// Compares everything in memory. Returns each check with its model and its replayed state.
 pub(crate) fn memory<'a>(
     model: &'a Model,
     handle: &Handle,
@@ -95,22 +95,18 @@ pub(crate) fn memory<'a>(
             .collect();
         same!(keys, model.keys, "keys");
         model.users.verify(state, now)?;
-        same!(
-            state.badge_secret.is_some(),
-            true,
-            "whether badges can be signed"
-        );
+        same!(state.badge_secret.is_some(), true, "a badge secret exists");
         same!(
             model.badge_secret.or(state.badge_secret),
             state.badge_secret,
-            "secret of badges"
+            "badge secret"
         );
         same!(state.check_count(), model.checks.len(), "number of checks");
         let mut checks = Vec::new();
         for (id, expected) in &model.checks {
             let mut found = state
-                .check_by_uuid(expected.names.uuid)
-                .ok_or(format!("check {id} is gone"))?
+                .check_by_uuid(expected.uuids.uuid)
+                .ok_or(format!("check {id} is missing"))?
                 .clone();
             let channels = state
                 .channels_of(&found)
@@ -121,32 +117,32 @@ pub(crate) fn memory<'a>(
             settings
                 .parents
                 .retain(|parent| state.check(parent).is_some());
-            same!(found.id.0, *id, "number of a check");
-            let story = check(&found, expected, now)?;
-            checks.push((found, expected, story));
+            same!(found.id.0, *id, "ID of a check");
+            let replay = check(&found, expected, now)?;
+            checks.push((found, expected, replay));
         }
         Ok(checks)
     })
 }
 
-/// Compares a check with its story.
+/// Compares a check with its model. Returns the replayed state.
 pub(crate) fn check(
     check: &Check,
     expected: &model::ModelCheck,
     now: i64,
 ) -> Result<ReplayedCheck, String> {
     let id = check.id.0;
-    let names = (check.project.0, check.uuid, check.badge);
+    let uuids = (check.project.0, check.uuid, check.badge);
     same!(
-        names,
-        (expected.project, expected.names.uuid, expected.names.badge),
-        "names of check {id}"
+        uuids,
+        (expected.project, expected.uuids.uuid, expected.uuids.badge),
+        "UUIDs of check {id}"
     );
     settings(check, expected).map_err(|difference| format!("check {id}: {difference}"))?;
-    let story = expected.replay();
-    lifecycle(check, &story, expected.patient, now)
+    let replay = expected.replay();
+    lifecycle(check, &replay, expected.had_higher_threshold, now)
         .map_err(|difference| format!("check {id}: {difference}"))?;
-    Ok(story)
+    Ok(replay)
 }
 
 fn settings(check: &Check, expected: &model::ModelCheck) -> VerifyResult {
@@ -162,7 +158,7 @@ fn settings(check: &Check, expected: &model::ModelCheck) -> VerifyResult {
     same!(
         settings.channels.len(),
         labels.channels.len(),
-        "channels, each once"
+        "channels without duplicates"
     );
     same!(
         settings
@@ -177,7 +173,7 @@ fn settings(check: &Check, expected: &model::ModelCheck) -> VerifyResult {
     same!(
         settings.failure_threshold,
         expected.failure_threshold,
-        "failures before an alert"
+        "failure threshold"
     );
     let schedule = match expected.rules.period {
         ModelPeriod::Seconds(_) => None,
@@ -220,69 +216,74 @@ fn settings(check: &Check, expected: &model::ModelCheck) -> VerifyResult {
     Ok(())
 }
 
-fn lifecycle(check: &Check, story: &ReplayedCheck, patient: bool, now: i64) -> VerifyResult {
+fn lifecycle(
+    check: &Check,
+    replay: &ReplayedCheck,
+    had_higher_threshold: bool,
+    now: i64,
+) -> VerifyResult {
     let state = &check.state;
-    same!(state.n_pings, story.log.len() as u64, "n_pings");
-    same!(state.status, story.status, "stored status");
+    same!(state.n_pings, replay.log.len() as u64, "n_pings");
+    same!(state.status, replay.status, "stored status");
     same!(
         state.last_ping.map(Timestamp::micros),
-        story.last_ping,
+        replay.last_ping,
         "last_ping"
     );
     same!(
         state.run.map(|run| (run.start.micros(), run.rid)),
-        story.run,
+        replay.run,
         "run"
     );
-    same!(state.last_duration, story.last_duration, "last_duration");
-    let newest: Vec<_> = story.outcomes.iter().rev().copied().take(32).collect();
+    same!(state.last_duration, replay.last_duration, "last_duration");
+    let newest: Vec<_> = replay.outcomes.iter().rev().copied().take(32).collect();
     same!(
         state.outcomes.newest_first().collect::<Vec<_>>(),
         newest,
         "outcomes"
     );
-    let failures = story
+    let failures = replay
         .outcomes
         .iter()
         .rev()
         .take_while(|outcome| **outcome != RunOutcome::Success)
         .count();
-    let further = usize::from(state.failures).saturating_sub(failures);
+    let missed_pings = usize::from(state.failures).saturating_sub(failures);
     same!(
         (
-            usize::from(state.failures) - further,
-            further > 0 && !patient
+            usize::from(state.failures) - missed_pings,
+            missed_pings > 0 && !had_higher_threshold
         ),
         (failures, false),
         "failures since the last success"
     );
     same!(
         state.next_ping().map(Timestamp::micros),
-        story.next_ping(),
+        replay.next_ping(),
         "next_ping"
     );
     same!(
         state.deadline(&check.settings).map(Timestamp::micros),
-        story.deadline(),
+        replay.deadline(),
         "deadline"
     );
     for later in [0, 1, 60, 3600, 100_000, 40_000_000] {
         let at = now + later * 1_000_000;
         same!(
             state.visible_status(&check.settings, Timestamp::from_micros(at)),
-            story.shown(at),
+            replay.visible_status(at),
             "status {later} s later"
         );
     }
     Ok(())
 }
 
-/// When it is decided again whether downtimes are told lies no further ahead than one more ping may
-/// be missing, or lost.
+/// Checks that pending alerts are decided on soon: at the latest when the next ping would be
+/// overdue, or a lost one could be repeated.
 pub(crate) fn decision_times(model: &Model, handle: &Handle, now: i64) -> VerifyResult {
     handle.with_state(|state| {
         for expected in model.checks.values() {
-            let Some(check) = state.check_by_uuid(expected.names.uuid) else { continue };
+            let Some(check) = state.check_by_uuid(expected.uuids.uuid) else { continue };
             let period = match expected.rules.period {
                 ModelPeriod::Seconds(seconds) => seconds,
                 ModelPeriod::EveryFiveMinutes => 300,
@@ -299,13 +300,14 @@ pub(crate) fn decision_times(model: &Model, handle: &Handle, now: i64) -> Verify
                 NotificationState::NotNeeded | NotificationState::Notified | NotificationState::Undelivered => continue,
             };
             let NotificationState::Pending { at, .. } = check.state.notification else { continue };
-            same!(at.micros() - now < longest * 1_000_000 + CLOCK_JUMP, true, "whether check {} is decided on soon, at {at:?}", check.id.0);
+            let is_soon = at.micros() - now < longest * 1_000_000 + CLOCK_JUMP;
+            same!(is_soon, true, "check {} is decided on soon, at {at:?}", check.id.0);
         }
         Ok(())
     })
 }
 
-/// All that a start has to find again.
+/// State that a restart has to restore.
 #[derive(PartialEq, Debug)]
 pub(crate) struct RestartSnapshot {
     checks: Vec<(CheckId, CheckState)>,
@@ -330,15 +332,15 @@ impl RestartSnapshot {
     }
 }
 
-/// Compares all that is in memory and in the file. `pruned_at` is the latest time at which anything
-/// may have been pruned.
+/// Compares memory and file with the model. `pruned_at` is the latest time at which anything may
+/// have been pruned.
 pub(crate) fn everything(model: &Model, handle: &Handle, now: i64, pruned_at: i64) -> VerifyResult {
-    for (check, expected, story) in memory(model, handle, now)? {
+    for (check, expected, replay) in memory(model, handle, now)? {
         let id = check.id.0;
         let log_limit = model.projects[&expected.project].log_limit;
-        pings(handle, &check, expected, &story.log, log_limit)
+        pings(handle, &check, expected, &replay.log, log_limit)
             .map_err(|difference| format!("check {id}: {difference}"))?;
-        flips(handle, &check, &story, pruned_at)
+        flips(handle, &check, &replay, pruned_at)
             .map_err(|difference| format!("check {id}: {difference}"))?;
     }
     Ok(())
@@ -356,13 +358,13 @@ fn pings(
         .map_err(|error| format!("its pings cannot be read: {error}"))?;
     let pings = log.len() as u64;
     let first_visible = pings.saturating_sub(log_limit) + 1;
-    let first_certain = first_visible.max(expected.lost + 1);
+    let first_certain = first_visible.max(expected.dropped_up_to + 1);
     let first_found = pings + 1 - found.len() as u64;
     if first_found > first_certain || first_found < first_visible {
         return Err(format!(
-            "{} of {pings} pings are listed, limit {log_limit}, {} once beyond it",
+            "{} of {pings} pings are listed, limit {log_limit}, {} were beyond it",
             found.len(),
-            expected.lost
+            expected.dropped_up_to
         ));
     }
     for (ping, entry) in found.iter().zip(log.iter().rev()) {
@@ -396,34 +398,38 @@ fn pings(
     Ok(())
 }
 
-/// Compares the bodies in pieces with what refers to them, in the file of an engine that has
-/// stopped.
+/// Checks that body chunks and uploads refer to each other, in the file of a stopped engine.
 pub(crate) fn body_chunks(disk: &Disk) -> VerifyResult {
     let read = || -> Result<_, redb::Error> {
         let database = redb::Builder::new().create_with_backend(disk.clone())?;
         let transaction = database.begin_read()?;
-        let pieces = transaction.open_table(TableDefinition::<(u64, u64), &[u8]>::new("pieces"))?;
+        let chunks = transaction.open_table(TableDefinition::<(u64, u64), &[u8]>::new("pieces"))?;
         let uploads = transaction.open_table(TableDefinition::<u64, u64>::new("uploads"))?;
-        let unreferred = transaction
+        let unreferenced = transaction
             .open_table(TableDefinition::<u64, ()>::new("unreferred"))?
             .len()?;
-        let present = pieces
+        let uploads_with_chunks = chunks
             .iter()?
             .map(|row| Ok(row?.0.value().0))
             .collect::<Result<BTreeSet<_>, redb::Error>>()?;
-        let referred = uploads
+        let referenced_uploads = uploads
             .iter()?
             .map(|row| Ok(row?.0.value()))
             .collect::<Result<BTreeSet<_>, redb::Error>>()?;
-        Ok((present, referred, unreferred))
+        Ok((uploads_with_chunks, referenced_uploads, unreferenced))
     };
-    let (present, referred, unreferred) = read().map_err(|error| error.to_string())?;
-    same!(unreferred, 0, "uploads that belong to nobody");
-    same!(present, referred, "uploads of which there are pieces");
+    let (uploads_with_chunks, referenced_uploads, unreferenced) =
+        read().map_err(|error| error.to_string())?;
+    same!(unreferenced, 0, "uploads without a reference");
+    same!(
+        uploads_with_chunks,
+        referenced_uploads,
+        "uploads with chunks"
+    );
     Ok(())
 }
 
-fn flips(handle: &Handle, check: &Check, story: &ReplayedCheck, pruned_at: i64) -> VerifyResult {
+fn flips(handle: &Handle, check: &Check, replay: &ReplayedCheck, pruned_at: i64) -> VerifyResult {
     let since = |from| {
         handle
             .flips(check, from)
@@ -438,34 +444,34 @@ fn flips(handle: &Handle, check: &Check, story: &ReplayedCheck, pruned_at: i64) 
             .collect();
         same!(since(from)?, later, "flips since {from:?}");
     }
-    for (flip, expected) in found.iter().zip(story.flips.iter().rev()) {
+    for (flip, expected) in found.iter().zip(replay.flips.iter().rev()) {
         same!(
             (flip.at.micros(), flip.from, flip.to, flip.cause),
             *expected,
             "flip"
         );
     }
-    // What stands before one that is gone cannot be found.
+    // A pruned flip also hides the flips before it.
     let kept_from = months_before(pruned_at, 2);
-    let certain = story
+    let certain = replay
         .flips
         .iter()
         .rev()
         .take_while(|(at, ..)| *at >= kept_from)
         .count();
-    if found.len() < certain || found.len() > story.flips.len() {
+    if found.len() < certain || found.len() > replay.flips.len() {
         return Err(format!(
-            "{} flips are kept of {}, of which {certain} must be",
+            "{} of {} flips are kept, at least {certain} expected",
             found.len(),
-            story.flips.len()
+            replay.flips.len()
         ));
     }
     for pair in found.windows(2) {
         if pair[0].from != pair[1].to {
-            return Err(format!("flips do not follow each other: {pair:?}"));
+            return Err(format!("flips are not consecutive: {pair:?}"));
         }
     }
-    let since = story.flips.last().map_or(0, |(at, ..)| *at);
+    let since = replay.flips.last().map_or(0, |(at, ..)| *at);
     let newest = handle
         .flips(check, Timestamp::from_micros(since))
         .map_err(|error| error.to_string())?;
@@ -475,14 +481,14 @@ fn flips(handle: &Handle, check: &Check, story: &ReplayedCheck, pruned_at: i64) 
             .iter()
             .filter(|flip| flip.at.micros() >= since)
             .count(),
-        "flips from a moment on"
+        "flips since {since}"
     );
     Ok(())
 }
 
-/// When the month began that lies so many months before a moment.
-fn months_before(moment: i64, months: i64) -> i64 {
-    let date = jiff::Timestamp::from_microsecond(moment)
+/// Returns the start of the month that lies `months` before the month of `time`.
+fn months_before(time: i64, months: i64) -> i64 {
+    let date = jiff::Timestamp::from_microsecond(time)
         .unwrap()
         .to_zoned(jiff::tz::TimeZone::UTC)
         .date();

@@ -1,5 +1,5 @@
-//! A world with a clock, a disk and an engine in it, to which everything happens that can happen;
-//! beside it the model of what it is to be.
+//! The simulated world: a clock, a disk and an engine, random events, and the model that the engine
+//! is compared with.
 
 use std::sync::Arc;
 
@@ -34,12 +34,12 @@ const BEGINNING: i64 = 1_795_132_800;
 const SECOND: i64 = 1_000_000;
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
-/// Seconds after which the writer opens the database again in which pages could not be read.
+/// Seconds before the writer reopens a database after a read error.
 const DAMAGE_PAUSE_SECS: i64 = 2;
 
 type WorldResult = Result<(), String>;
 
-/// What has happened.
+/// Number of events of each kind.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct SimulationCounts {
     pub(crate) commands: u32,
@@ -47,19 +47,19 @@ pub(crate) struct SimulationCounts {
     pub(crate) cuts: u32,
     pub(crate) clean_stops: u32,
     pub(crate) failures: u32,
-    /// Batches of which no answer said whether they are there, and how many were not.
+    /// Batches without answers, and those of them that turned out to be missing on disk.
     pub(crate) in_doubt: u32,
     pub(crate) missing: u32,
-    /// Restarts that found a checkpoint, a log with its old end swept away, and entries that the
-    /// sweep had kept.
+    /// Restarts that found a checkpoint, a log with its old end removed, and entries that this
+    /// removal had kept.
     pub(crate) checkpoints: u32,
     pub(crate) swept: u32,
     pub(crate) kept_entries: u32,
-    /// Commands that took several commits, and those of them that a failure or a power cut ended
-    /// after the first.
+    /// Commands that took several commits, and those of them that a failure or a power cut
+    /// interrupted after the first commit.
     pub(crate) multi_commit: u32,
     pub(crate) interrupted: u32,
-    /// Flips that a channel was to be told of.
+    /// Flips with a channel to notify.
     pub(crate) notified: u32,
 }
 
@@ -75,12 +75,12 @@ impl SimulationCounts {
             missing,
             checkpoints,
             swept,
-            kept_entries: kept,
-            multi_commit: in_pieces,
-            interrupted: half_written,
-            notified: told,
+            kept_entries,
+            multi_commit,
+            interrupted,
+            notified,
         } = self;
-        for (count, more) in [
+        for (count, increment) in [
             (commands, other.commands),
             (batches, other.batches),
             (cuts, other.cuts),
@@ -90,46 +90,46 @@ impl SimulationCounts {
             (missing, other.missing),
             (checkpoints, other.checkpoints),
             (swept, other.swept),
-            (kept, other.kept_entries),
-            (in_pieces, other.multi_commit),
-            (half_written, other.interrupted),
-            (told, other.notified),
+            (kept_entries, other.kept_entries),
+            (multi_commit, other.multi_commit),
+            (interrupted, other.interrupted),
+            (notified, other.notified),
         ] {
-            *count += more;
+            *count += increment;
         }
     }
 }
 
 pub(crate) struct SimulatedWorld {
-    dice: SeededRng,
+    rng: SeededRng,
     disk: Disk,
     clock: Arc<ManualClock>,
-    /// The latest that it has shown.
-    latest: i64,
+    /// Latest time that the clock has shown.
+    latest_time: i64,
     thresholds: HousekeepingLimits,
     engine: Option<(Handle, Writer)>,
     model: Model,
-    /// What the model may have become by commands whose callers were not told; the likeliest
-    /// first.
+    /// Possible states of the model after commands without answers, the most likely one first.
     in_doubt: Vec<Model>,
     deliveries: DeliveryTracker,
     model_clock: ModelClock,
-    /// The latest commands took several commits.
-    began: bool,
+    /// True if the latest commands took several commits.
+    took_several_commits: bool,
     pub(crate) tally: SimulationCounts,
 }
 
-/// Commands that are submitted together, what each is to answer, and what all come to.
+/// Commands that are submitted together, their expected answers and the expected states before and
+/// after them.
 struct CommandBatch {
     now: i64,
     commands: Vec<Command>,
-    /// Commits that they may take.
+    /// Upper bound for the number of commits.
     max_commits: usize,
     answers: Vec<(
         Result<ExpectedAnswer, CommandError>,
         Option<model::ModelCheck>,
     )>,
-    /// What is there before them.
+    /// State after the engine's housekeeping and before the commands.
     model_before: Model,
     model_after: Model,
 }
@@ -156,62 +156,59 @@ impl CommandBatch {
 
 impl SimulatedWorld {
     pub(crate) fn new(seed: u64, disk: Disk) -> Result<Self, String> {
-        let dice = SeededRng::seeded(seed);
+        let rng = SeededRng::seeded(seed);
         let clock = ManualClock::at(Timestamp::from_secs(BEGINNING));
         let model = Model::default();
         let in_doubt = Vec::new();
         let tally = SimulationCounts::default();
         let thresholds = HousekeepingLimits {
-            slice_rows: dice.pick(&[1, 4, 64]),
-            min_tail: dice.pick(&[3, 20, 100]),
-            tail_per_check: dice.pick(&[0, 2]),
-            slack_entries: dice.pick(&[2, 6, 20]),
-            checkpoint_bytes: dice.pick(&[1, 1000, 1 << 20]),
-            sweep_bytes: dice.pick(&[1, 50, 1 << 20]),
-            tail_bytes: dice.pick(&[30, 300, 1 << 20]),
-            slack_bytes: dice.pick(&[50, 500, 1 << 20]),
-            large_body_bytes: dice.pick(&[1000, 3000, 6000]),
-            chunk_bytes: dice.pick(&[700, 2000, 10_000]),
+            slice_rows: rng.pick(&[1, 4, 64]),
+            min_tail: rng.pick(&[3, 20, 100]),
+            tail_per_check: rng.pick(&[0, 2]),
+            slack_entries: rng.pick(&[2, 6, 20]),
+            checkpoint_bytes: rng.pick(&[1, 1000, 1 << 20]),
+            sweep_bytes: rng.pick(&[1, 50, 1 << 20]),
+            tail_bytes: rng.pick(&[30, 300, 1 << 20]),
+            slack_bytes: rng.pick(&[50, 500, 1 << 20]),
+            large_body_bytes: rng.pick(&[1000, 3000, 6000]),
+            chunk_bytes: rng.pick(&[700, 2000, 10_000]),
             ..HousekeepingLimits::default()
         };
-        let engine = None;
-        let followed = DeliveryTracker::default();
-        let steps = ModelClock::new(BEGINNING * SECOND);
-        let latest = BEGINNING * SECOND;
+        let latest_time = BEGINNING * SECOND;
         let mut world = Self {
-            dice,
+            rng,
             disk,
             clock,
-            latest,
+            latest_time,
             thresholds,
-            engine,
+            engine: None,
             model,
             in_doubt,
-            deliveries: followed,
-            model_clock: steps,
-            began: false,
+            deliveries: DeliveryTracker::default(),
+            model_clock: ModelClock::new(BEGINNING * SECOND),
+            took_several_commits: false,
             tally,
         };
         world.open()?;
-        let mut plan = world.empty_batch();
-        commands::create_witness(&world.dice)
+        let mut batch = world.empty_batch();
+        commands::create_witness(&world.rng)
             .into_iter()
-            .for_each(|command| plan.add(command));
-        world.carry_out(plan)?;
+            .for_each(|command| batch.add(command));
+        world.execute(batch)?;
         Ok(world)
     }
 
-    /// Lets one thing happen.
+    /// Simulates one random event.
     pub(crate) fn step(&mut self) -> WorldResult {
         if self.move_clock() {
             self.resolve_doubt(false)?;
         }
-        match self.dice.below(100) {
+        match self.rng.below(100) {
             0..58 => {
-                let plan = self.make_batch();
-                self.carry_out(plan)
+                let batch = self.random_batch();
+                self.execute(batch)
             }
-            58..66 => self.simulate_sending(),
+            58..66 => self.simulate_sender(),
             66..72 => {
                 self.idle()?;
                 self.verify()
@@ -222,18 +219,18 @@ impl SimulatedWorld {
         }
     }
 
-    /// Stops and starts once more, and compares everything for the last time.
+    /// Restarts the engine once more and runs the final comparison.
     pub(crate) fn finish(&mut self) -> WorldResult {
         self.stop_and_start()?;
         self.tally.notified = self.deliveries.notified;
-        // Nothing happens for so long that each check has missed as many pings as it may.
+        // The quiet time is long enough for each check to miss its failure threshold of pings.
         for _ in 0..6 {
             self.clock.advance_secs(3 * 365 * DAY as i64);
             for _ in 0..3 {
                 same!(
                     self.engine().1.step(false),
                     Ok(true),
-                    "a step in a quiet time"
+                    "a step during a quiet time"
                 );
             }
         }
@@ -241,11 +238,15 @@ impl SimulatedWorld {
             let down = state
                 .checks()
                 .filter(|check| check.state.status == Status::Down);
-            let untold: Vec<_> = down
+            let unannounced: Vec<_> = down
                 .filter(|check| !is_downtime_known(state, check))
                 .map(|check| (check.id, check.state))
                 .collect();
-            same!(untold, [], "checks that are down and not told");
+            same!(
+                unannounced,
+                [],
+                "checks that are down without a notification"
+            );
             Ok::<(), String>(())
         })?;
         let mut synced = 0;
@@ -259,38 +260,44 @@ impl SimulatedWorld {
         verify::body_chunks(&self.disk)
     }
 
-    /// Stops, and gives the latest time that the clock has shown.
+    /// Stops the engine and returns the latest time that the clock has shown.
     pub(crate) fn stop_at(mut self) -> Result<Timestamp, String> {
         self.stop_and_start()?;
-        Ok(Timestamp::from_micros(self.latest))
+        Ok(Timestamp::from_micros(self.latest_time))
     }
 
-    /// Lets those who send do something, and sometimes the power go meanwhile.
-    fn simulate_sending(&mut self) -> WorldResult {
+    /// Runs the sender once, sometimes with a power cut.
+    fn simulate_sender(&mut self) -> WorldResult {
         let commands = self.deliveries.commands(
-            &self.dice,
+            &self.rng,
             &self.engine.as_ref().expect("the engine is open").0,
         );
-        let fails = self.dice.chance(15);
-        if fails {
-            self.disk.lose_power_after(self.dice.below(16) as u32);
+        let cuts_power = self.rng.chance(15);
+        if cuts_power {
+            self.disk.lose_power_after(self.rng.below(16) as u32);
         }
-        let looked = self.empty_batch().model_before;
+        let ticked = self.empty_batch().model_before;
         let answers = self.submit_commands(&commands)?;
         if answers.is_empty() {
-            self.deliveries.unanswered(&commands);
-            self.in_doubt = vec![looked];
+            self.deliveries.record_unanswered(&commands);
+            self.in_doubt = vec![ticked];
         } else {
-            self.deliveries.answered(&commands, &answers);
-            self.model = looked;
-            self.note_flips(true)?;
+            self.deliveries.record_answers(&commands, &answers);
+            self.model = ticked;
+            self.track_flips(true)?;
         }
-        if fails { self.power_on() } else { Ok(()) }
+        if cuts_power {
+            self.restart_after_power_cut()
+        } else {
+            Ok(())
+        }
     }
 
-    fn note_flips(&mut self, sure: bool) -> WorldResult {
-        self.deliveries
-            .track_flips(&self.engine.as_ref().expect("the engine is open").0, sure)
+    fn track_flips(&mut self, channels_unchanged: bool) -> WorldResult {
+        self.deliveries.track_flips(
+            &self.engine.as_ref().expect("the engine is open").0,
+            channels_unchanged,
+        )
     }
 
     fn engine(&mut self) -> &mut (Handle, Writer) {
@@ -305,44 +312,44 @@ impl SimulatedWorld {
         Clock::Manual(Arc::clone(&self.clock)).uptime().as_micros() as i64
     }
 
-    /// The time at which a command would be stamped.
+    /// Returns the time of a command that is submitted now.
     fn now(&self) -> i64 {
         self.model_clock.now(self.clock_micros())
     }
 
-    /// See [`Steps::look_at_clock`].
-    fn look_at_clock(&mut self) -> bool {
+    /// Runs [`ModelClock::tick`] with the current time.
+    fn tick(&mut self) -> bool {
         self.model_clock
-            .look_at_clock(self.clock_micros(), self.uptime_micros())
+            .tick(self.clock_micros(), self.uptime_micros())
     }
 
-    /// Moves the clock, mostly forward, while time passes or not; whether it was set back.
+    /// Moves the clock, mostly forward, as time passes or as a jump. Returns true if it was set
+    /// back.
     fn move_clock(&mut self) -> bool {
-        let dice = &self.dice;
-        let fraction = dice.below(1_000_000) as i64;
-        let micros = match dice.below(100) {
+        let rng = &self.rng;
+        let fraction = rng.below(1_000_000) as i64;
+        let micros = match rng.below(100) {
             0..20 => 0,
-            20..50 => dice.below(90) as i64 * SECOND + fraction,
-            50..60 => dice.below(HOUR) as i64 * SECOND + fraction,
-            60..70 => dice.below(DAY) as i64 * SECOND + fraction,
-            70..73 => dice.below(70 * DAY) as i64 * SECOND + fraction,
-            73..76 => -(dice.below(HOUR) as i64) * SECOND - fraction,
-            76..78 => -(dice.below(10) as i64) * SECOND - fraction,
-            78..80 => -(dice.below(2 * DAY) as i64) * SECOND - fraction,
-            // A deadline, to the microsecond or about so.
+            20..50 => rng.below(90) as i64 * SECOND + fraction,
+            50..60 => rng.below(HOUR) as i64 * SECOND + fraction,
+            60..70 => rng.below(DAY) as i64 * SECOND + fraction,
+            70..73 => rng.below(70 * DAY) as i64 * SECOND + fraction,
+            73..76 => -(rng.below(HOUR) as i64) * SECOND - fraction,
+            76..78 => -(rng.below(10) as i64) * SECOND - fraction,
+            78..80 => -(rng.below(2 * DAY) as i64) * SECOND - fraction,
+            // A deadline, exactly or nearly.
             _ => {
-                let stories = self.model.checks.values().map(model::ModelCheck::replay);
-                let deadlines: Vec<_> = stories
-                    .filter_map(|story| story.deadline())
+                let replays = self.model.checks.values().map(model::ModelCheck::replay);
+                let deadlines: Vec<_> = replays
+                    .filter_map(|check| check.deadline())
                     .chain([self.clock_micros()])
                     .collect();
-                dice.pick(&deadlines) - self.clock_micros()
-                    + dice.pick(&[-1, 0, 0, 1, 1000, 70_000])
+                rng.pick(&deadlines) - self.clock_micros() + rng.pick(&[-1, 0, 0, 1, 1000, 70_000])
             }
         };
         let now = self.clock_micros() + micros;
-        self.latest = self.latest.max(now);
-        if dice.chance(10) {
+        self.latest_time = self.latest_time.max(now);
+        if rng.chance(10) {
             self.clock.jump_to(Timestamp::from_micros(now));
         } else {
             self.clock.set(Timestamp::from_micros(now));
@@ -351,7 +358,7 @@ impl SimulatedWorld {
     }
 
     fn open(&mut self) -> WorldResult {
-        let random = Random::seeded(self.dice.below(u64::MAX));
+        let random = Random::seeded(self.rng.below(u64::MAX));
         let opened = engine::open(self.disk.medium(), &self.clock, |config| {
             (config.random, config.ping_body_limit, config.housekeeping) =
                 (random, BODY_LIMIT, self.thresholds);
@@ -369,62 +376,61 @@ impl SimulatedWorld {
         Ok(())
     }
 
-    /// What is in memory alone does not outlive it.
+    /// Drops open imports: they only exist in memory.
     fn forget_imports(&mut self) {
         self.in_doubt
             .iter_mut()
             .chain([&mut self.model])
-            .for_each(|model| model.stagings = ModelImports::default());
+            .for_each(|model| model.imports = ModelImports::default());
     }
 
     fn empty_batch(&mut self) -> CommandBatch {
-        let brings_back = self.look_at_clock();
-        let mut looked = self.model.clone();
-        looked.look_at_clock(self.model_clock.stamp, brings_back);
+        let resumes_checks = self.tick();
+        let mut ticked = self.model.clone();
+        ticked.tick(self.model_clock.stamp, resumes_checks);
         CommandBatch {
             now: self.model_clock.stamp,
             commands: Vec::new(),
             max_commits: 1,
             answers: Vec::new(),
-            model_after: looked.clone(),
-            model_before: looked,
+            model_after: ticked.clone(),
+            model_before: ticked,
         }
     }
 
-    fn make_batch(&mut self) -> CommandBatch {
-        let mut plan = self.empty_batch();
-        if self.dice.chance(18) {
-            let is_mail = self.dice.below(6) > 0;
+    fn random_batch(&mut self) -> CommandBatch {
+        let mut batch = self.empty_batch();
+        if self.rng.chance(18) {
+            let is_mail = self.rng.below(6) > 0;
             let command = if is_mail {
-                commands::random_mail(&self.dice, &plan.model_after)
+                commands::random_mail(&self.rng, &batch.model_after)
             } else {
-                config_documents::random_document(&self.dice, &plan.model_after)
+                config_documents::random_document(&self.rng, &batch.model_after)
             };
-            plan.max_commits = commands::max_commits(&command, &self.thresholds);
-            plan.add(command);
-            return plan;
+            batch.max_commits = commands::max_commits(&command, &self.thresholds);
+            batch.add(command);
+            return batch;
         }
-        for _ in 0..=self.dice.below(8) {
-            let command = commands::random_command(&self.dice, &plan.model_after);
-            let pieces = commands::max_commits(&command, &self.thresholds);
-            if pieces == 1 {
-                plan.add(command);
-            } else if plan.commands.is_empty() {
-                // Those that come with a large command are carried out before it: it has a plan of
-                // its own.
-                plan.max_commits = pieces;
-                plan.add(command);
-                return plan;
+        for _ in 0..=self.rng.below(8) {
+            let command = commands::random_command(&self.rng, &batch.model_after);
+            let max_commits = commands::max_commits(&command, &self.thresholds);
+            if max_commits == 1 {
+                batch.add(command);
+            } else if batch.commands.is_empty() {
+                // The small commands before a large one are executed as a batch of their own.
+                batch.max_commits = max_commits;
+                batch.add(command);
+                return batch;
             }
         }
-        if plan.commands.is_empty() {
-            plan.add(commands::witness_ping(&plan.model_after));
+        if batch.commands.is_empty() {
+            batch.add(commands::witness_ping(&batch.model_after));
         }
-        plan
+        batch
     }
 
-    /// Submits commands together, and returns their answers; none at all when the disk does not
-    /// take what they come to.
+    /// Submits commands together and returns their answers, or none if the disk failed to store
+    /// their results.
     fn submit_commands(
         &mut self,
         commands: &[Command],
@@ -441,21 +447,19 @@ impl SimulatedWorld {
         let mut steps = 1;
         for (reply, command) in replies.into_iter().zip(commands) {
             let mut reply = reply
-                .map_err(|unavailable| format!("{command:?} was not taken: {unavailable:?}"))?;
+                .map_err(|unavailable| format!("{command:?} was not accepted: {unavailable:?}"))?;
             let mut found = reply.try_recv();
             while found == Err(TryRecvError::Empty) && steps < 50 {
-                // The next piece of what is written ahead of it.
+                // The next commit of a large command.
                 same!(writer.step(false), Ok(true), "another step of the writer");
                 steps += 1;
                 found = reply.try_recv();
             }
-            match found
-                .map_err(|error| format!("{command:?} was left without an answer: {error}"))?
-            {
+            match found.map_err(|error| format!("{command:?} has no answer: {error}"))? {
                 Ok(answer) => answers.push(answer),
                 Err(Unavailable::StorageFailed) => {}
                 Err(unavailable) => {
-                    return Err(format!("{command:?} was not carried out: {unavailable:?}"));
+                    return Err(format!("{command:?} was not executed: {unavailable:?}"));
                 }
             }
         }
@@ -463,15 +467,16 @@ impl SimulatedWorld {
             same!(answers.len(), commands.len(), "answers of a batch");
         }
         self.tally.multi_commit += u32::from(steps > 1);
-        self.began = steps > 1;
+        self.took_several_commits = steps > 1;
         Ok(answers)
     }
 
-    /// Submits what is planned; whether it was carried out, and was what the model says.
-    fn submit_batch(&mut self, plan: &CommandBatch) -> Result<bool, String> {
-        let answers = self.submit_commands(&plan.commands)?;
+    /// Submits a batch and compares its answers with the model. Returns false if it was not
+    /// executed.
+    fn submit_batch(&mut self, batch: &CommandBatch) -> Result<bool, String> {
+        let answers = self.submit_commands(&batch.commands)?;
         for ((answer, (expected, check)), command) in
-            answers.iter().zip(&plan.answers).zip(&plan.commands)
+            answers.iter().zip(&batch.answers).zip(&batch.commands)
         {
             same!(
                 answer
@@ -486,50 +491,53 @@ impl SimulatedWorld {
                 Some(expected),
             ) = (answer, check)
             {
-                verify::check(found, expected, plan.now)
+                verify::check(found, expected, batch.now)
                     .map_err(|difference| format!("answer to {command:?}: {difference}"))?;
             }
         }
         if answers.is_empty() {
             self.model_clock.forget();
-            if self.began {
-                // What the writer did by itself beside the first piece is there for certain.
+            if self.took_several_commits {
+                // The engine's own changes in the first commit are certainly on disk.
                 self.tally.interrupted += 1;
-                self.model = plan.model_before.clone();
+                self.model = batch.model_before.clone();
             }
         }
         Ok(!answers.is_empty())
     }
 
-    /// What a batch that was not answered may have come to, apart from nothing at all.
-    fn outcomes_in_doubt(&self, plan: CommandBatch) -> Vec<Model> {
-        // The first of several commits may be on disk although it failed; it has what the writer
-        // did by itself.
-        let first_commit = (plan.max_commits > 1 && !self.began).then_some(plan.model_before);
-        [plan.model_after].into_iter().chain(first_commit).collect()
+    /// Returns the possible states after a batch without answers, apart from the state before it.
+    fn outcomes_in_doubt(&self, batch: CommandBatch) -> Vec<Model> {
+        // The first of several commits may be on disk although it failed. It contains the engine's
+        // own changes.
+        let first_commit =
+            (batch.max_commits > 1 && !self.took_several_commits).then_some(batch.model_before);
+        [batch.model_after]
+            .into_iter()
+            .chain(first_commit)
+            .collect()
     }
 
-    fn carry_out(&mut self, plan: CommandBatch) -> WorldResult {
+    fn execute(&mut self, batch: CommandBatch) -> WorldResult {
         same!(
-            self.submit_batch(&plan)?,
+            self.submit_batch(&batch)?,
             true,
-            "whether a sound disk takes what is written"
+            "a healthy disk stores the batch"
         );
-        // Who is told of a flip depends on channels and on what a check is assigned to.
-        let sure = plan.commands.iter().all(|command| {
+        // The recipients of a flip depend on channels and on their assignment to checks.
+        let channels_unchanged = batch.commands.iter().all(|command| {
             matches!(
                 command,
                 Command::Ping(_) | Command::PauseCheck(_) | Command::ResumeCheck(_)
             )
         });
-        self.model = plan.model_after;
-        self.note_flips(sure)
+        self.model = batch.model_after;
+        self.track_flips(channels_unchanged)
     }
 
     fn idle(&mut self) -> WorldResult {
-        let brings_back = self.look_at_clock();
-        self.model
-            .look_at_clock(self.model_clock.stamp, brings_back);
+        let resumes_checks = self.tick();
+        self.model.tick(self.model_clock.stamp, resumes_checks);
         for _ in 0..2 {
             same!(
                 self.engine().1.step(false),
@@ -548,9 +556,9 @@ impl SimulatedWorld {
         same!(
             writer.covers_all_deadlines(),
             true,
-            "whether every deadline is in the wheel"
+            "every deadline is in the timer wheel"
         );
-        same!(handle.is_writable(), true, "whether the engine can write");
+        same!(handle.is_writable(), true, "the engine can write");
         handle.with_state(|state| self.model.accept_noticed_deadlines(state));
         verify::everything(&self.model, handle, now, pruned_at)?;
         if self.model_clock.is_trusted() {
@@ -559,12 +567,12 @@ impl SimulatedWorld {
         self.deliveries.verify(handle, pruned_at)
     }
 
-    /// Finds out by a ping what time it is for the engine, by a key which number comes next, and so
-    /// whether what is in doubt is there. An engine that was `opened` may have forgotten the
-    /// time of what left no trace.
+    /// Finds the engine's time by a ping and the next free ID by a key, and so which batch in doubt
+    /// is on disk. After `opened`, the engine may have forgotten the time of a command that left no
+    /// trace.
     fn resolve_doubt(&mut self, opened: bool) -> WorldResult {
-        let brings_back = self.look_at_clock();
-        let secret = KeySecret::ReadOnly(KeyHash(self.dice.random().bytes()));
+        let resumes_checks = self.tick();
+        let secret = KeySecret::ReadOnly(KeyHash(self.rng.random().bytes()));
         let key = NewKey {
             project: ProjectId(1),
             secret,
@@ -585,7 +593,7 @@ impl SimulatedWorld {
                     .map_err(CommandError::clone)
             })
             .collect();
-        let uuid = self.model.checks[&commands::WITNESS_CHECK].names.uuid;
+        let uuid = self.model.checks[&commands::WITNESS_CHECK].uuids.uuid;
         let handle = &self.engine().0;
         let check = handle.with_state(|state| state.check_by_uuid(uuid).cloned());
         let pings = check
@@ -605,10 +613,10 @@ impl SimulatedWorld {
             same!(
                 stamp,
                 self.model_clock.stamp,
-                "the time of a command at {clock}"
+                "time of a command at {clock}"
             );
         } else if stamp < clock || stamp - clock >= CLOCK_JUMP {
-            return Err(format!("a command is stamped {stamp} at {clock}"));
+            return Err(format!("a command has the time {stamp} at {clock}"));
         }
         self.model_clock.stamp = stamp;
         let in_doubt = std::mem::take(&mut self.in_doubt);
@@ -616,35 +624,35 @@ impl SimulatedWorld {
         self.tally.in_doubt += u32::from(!in_doubt.is_empty());
         let mut differences = Vec::new();
         for model in in_doubt.into_iter().chain([before]) {
-            match self.adopt_model(model, &commands, &answers, (opened, brings_back)) {
+            match self.adopt_model(model, &commands, &answers, (opened, resumes_checks)) {
                 Ok(()) => {
                     self.tally.missing += u32::from(!differences.is_empty());
-                    return self.note_flips(false);
+                    return self.track_flips(false);
                 }
                 Err(difference) => differences.push(difference),
             }
         }
-        Err(differences.join("\nand without what is in doubt: "))
+        Err(differences.join("\nwithout the batch in doubt: "))
     }
 
-    /// Takes over a model that has yet to carry out the latest commands, and compares everything.
+    /// Replaces the model with a candidate, applies the latest commands to it and compares
+    /// everything.
     fn adopt_model(
         &mut self,
         model: Model,
         commands: &[Command],
         answers: &[Result<ExpectedAnswer, CommandError>],
-        (opened, brings_back): (bool, bool),
+        (opened, resumes_checks): (bool, bool),
     ) -> WorldResult {
         let earlier = model.latest(self.clock_micros());
         self.model = model;
         if opened && self.model_clock.stamp < earlier {
             return Err(format!(
-                "a command is stamped {}, earlier than {earlier}",
+                "a command has the time {}, earlier than {earlier}",
                 self.model_clock.stamp
             ));
         }
-        self.model
-            .look_at_clock(self.model_clock.stamp, brings_back);
+        self.model.tick(self.model_clock.stamp, resumes_checks);
         let expected: Vec<_> = commands
             .iter()
             .map(|command| self.model.apply(command, self.model_clock.stamp))
@@ -660,18 +668,18 @@ impl SimulatedWorld {
         same!(
             handle.submit(commands::witness_ping(&self.model)).err(),
             Some(Unavailable::Stopping),
-            "a command to one who stops"
+            "answer to a command while the engine stops"
         );
         let mut steps = 0;
         while writer.step(false).map_err(|ended| format!("{ended:?}"))? {
             steps += 1;
-            same!(steps < 10_000, true, "whether the writer comes to an end");
+            same!(steps < 10_000, true, "the writer stops");
         }
         let kept = verify::RestartSnapshot::of(&handle);
         drop((handle, writer));
-        // What a clean stop leaves needs no replay, and no further sync.
+        // The file after a clean stop needs no replay and no further sync.
         self.disk.power_off();
-        self.disk.power_on(&self.dice);
+        self.disk.power_on(&self.rng);
         let store = Store::open(&self.disk.medium()).map_err(|error| error.to_string())?;
         let left = || {
             let snapshot = store.snapshot()?;
@@ -695,51 +703,54 @@ impl SimulatedWorld {
         same!(
             verify::RestartSnapshot::of(&self.engine().0),
             kept,
-            "what a start after a clean stop finds"
+            "state after a clean stop and a start"
         );
         self.resolve_doubt(true)
     }
 
-    /// Lets some operations fail during a batch, and heals the disk after a while.
+    /// Lets some disk operations fail during a batch, and repairs the disk after a while.
     fn fail_for_a_while(&mut self) -> WorldResult {
-        let operation = self.dice.pick(&DiskOperation::ALL);
-        let plan = self.make_batch();
+        let operation = self.rng.pick(&DiskOperation::ALL);
+        let batch = self.random_batch();
         self.disk.fail_after(
             operation,
-            self.dice.below(8 * plan.max_commits as u64) as u32,
+            self.rng.below(8 * batch.max_commits as u64) as u32,
         );
-        if self.submit_batch(&plan)? {
+        if self.submit_batch(&batch)? {
             self.disk.heal();
-            self.model = plan.model_after;
-            self.note_flips(false)?;
+            self.model = batch.model_after;
+            self.track_flips(false)?;
             return if operation == DiskOperation::Read {
-                self.read_again()
+                self.reopen_after_read_failure()
             } else {
                 Ok(())
             };
         }
         self.tally.failures += 1;
-        for _ in 0..=self.dice.below(3) {
+        for _ in 0..=self.rng.below(3) {
             let (handle, writer) = self.engine.as_mut().expect("the engine is open");
             if handle.is_writable() {
                 break;
             }
-            // Nothing that can be read is ahead of what was answered, except for what the engine
-            // has done by itself.
-            let verdict = [&self.model, &plan.model_before].map(|model| {
+            // The readable state is never ahead of the answered commands, except for the engine's
+            // own changes.
+            let verdict = [&self.model, &batch.model_before].map(|model| {
                 let mut model = model.clone();
                 handle.with_state(|state| model.accept_noticed_deadlines(state));
-                verify::memory(&model, handle, plan.now).map(drop)
+                verify::memory(&model, handle, batch.now).map(drop)
             });
-            // The state before the batch has to be there, or what the engine alone has made of it.
-            let [before, looked] = verdict;
+            // The readable state is the one before the batch, with or without the engine's own
+            // changes.
+            let [before, ticked] = verdict;
             before.or_else(|before| {
-                looked.map_err(|looked| format!("while writes fail: {before}, or rather {looked}"))
+                ticked.map_err(|ticked| {
+                    format!("while writes fail: {before}; after a tick: {ticked}")
+                })
             })?;
             same!(writer.step(false), Ok(true), "a step while writes fail");
         }
         self.disk.heal();
-        self.in_doubt = self.outcomes_in_doubt(plan);
+        self.in_doubt = self.outcomes_in_doubt(batch);
         if operation == DiskOperation::Read {
             self.watch_writer();
         }
@@ -752,45 +763,44 @@ impl SimulatedWorld {
         same!(
             handle.is_writable(),
             true,
-            "whether the service recovers with its disk"
+            "the engine recovers with its disk"
         );
         self.forget_imports();
         self.resolve_doubt(false)
     }
 
-    /// Lets the watch of the writer find that pages can be read again, and the writer open the
-    /// database anew.
-    fn read_again(&mut self) -> WorldResult {
+    /// Lets the watchdog notice that pages are readable again, and the writer reopen the database.
+    fn reopen_after_read_failure(&mut self) -> WorldResult {
         self.watch_writer();
         self.idle()
     }
 
-    /// Runs the watch of the writer, at a time at which the database may be opened again.
+    /// Runs the writer's watchdog at a time at which the database may be reopened.
     fn watch_writer(&mut self) {
         self.clock.advance_secs(DAMAGE_PAUSE_SECS);
-        self.latest = self.latest.max(self.clock_micros());
+        self.latest_time = self.latest_time.max(self.clock_micros());
         self.engine().0.check_writer();
     }
 
-    /// Lets the power go, now or during a batch, or again while the database is being opened; then
-    /// opens it.
+    /// Cuts the power, now, during a batch or while the database is being opened, then opens the
+    /// database.
     fn cut_power(&mut self) -> WorldResult {
-        if self.dice.chance(80) {
-            let plan = self.make_batch();
+        if self.rng.chance(80) {
+            let batch = self.random_batch();
             self.disk
-                .lose_power_after(self.dice.below(16 * plan.max_commits as u64) as u32);
-            if self.submit_batch(&plan)? {
-                self.model = plan.model_after;
+                .lose_power_after(self.rng.below(16 * batch.max_commits as u64) as u32);
+            if self.submit_batch(&batch)? {
+                self.model = batch.model_after;
             } else {
-                self.in_doubt = self.outcomes_in_doubt(plan);
+                self.in_doubt = self.outcomes_in_doubt(batch);
             }
         }
-        self.power_on()
+        self.restart_after_power_cut()
     }
 
-    /// Lets the power go for a moment, and sometimes again.
-    fn power_on(&mut self) -> WorldResult {
-        // What was answered is what is found, unless something was not answered.
+    /// Cuts the power once or several times, then opens the database.
+    fn restart_after_power_cut(&mut self) -> WorldResult {
+        // Unless a batch is in doubt, the restart finds the answered state.
         let kept = self
             .engine
             .as_ref()
@@ -800,12 +810,12 @@ impl SimulatedWorld {
             self.tally.cuts += 1;
             self.disk.power_off();
             self.engine = None;
-            self.disk.power_on(&self.dice);
+            self.disk.power_on(&self.rng);
             self.move_clock();
-            if !self.dice.chance(20) {
+            if !self.rng.chance(20) {
                 break;
             }
-            self.disk.lose_power_after(self.dice.below(12) as u32);
+            self.disk.lose_power_after(self.rng.below(12) as u32);
             let _ = self.open();
         }
         self.open()?;
@@ -813,31 +823,31 @@ impl SimulatedWorld {
             same!(
                 verify::RestartSnapshot::of(&self.engine().0),
                 kept,
-                "what a start after a power cut finds"
+                "state after a power cut and a start"
             );
         }
         self.resolve_doubt(true)
     }
 }
 
-/// Whether it was told that a check is down, or that one is behind which it hides, or a window is
-/// open for it.
+/// True if channels were notified that the check is down, or that the parent it is hidden behind is
+/// down, or if a maintenance window covers it.
 fn is_downtime_known(state: &State, check: &Check) -> bool {
     match check.state.notification {
-        // Parents make no circle.
+        // Parents form no cycle.
         NotificationState::Pending {
             reason: HoldReason::ParentDown(parent),
             ..
         } => state
             .check(parent)
             .is_some_and(|parent| is_downtime_known(state, parent)),
-        // One that opens again before it closes is never over.
+        // A window that recurs before it ends is never over.
         NotificationState::Pending {
             reason: HoldReason::MaintenanceWindow,
             ..
         } => state
             .project(check.project)
             .is_some_and(|project_state| !project_state.windows.is_empty()),
-        telling => check.state.status == Status::Down && telling.is_notified(),
+        state => check.state.status == Status::Down && state.is_notified(),
     }
 }

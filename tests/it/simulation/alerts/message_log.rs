@@ -1,64 +1,64 @@
-//! What is to be found in the outbox and in the log of deliveries, row by row, and what becomes of
-//! each.
+//! Expected rows of the outbox and of the delivery log, and their state.
 
 use overdue::domain::alert::{AlertEvent, DeliveryResult};
 use overdue::domain::alert::{DeliveryRecord, OutboxRow};
 use overdue::engine::command::SendOutcome;
 
-/// Rows of a channel about a check that may wait.
+/// Maximum number of waiting rows of a channel about one check.
 const MAX_WAITING: usize = 8;
-/// Starts of the server that find a row begun, after which it is given up.
+/// Number of starts that find an attempt unfinished, after which a row fails.
 const MAX_INTERRUPTED: u8 = 3;
 
-/// What has become of a row.
+/// Expected state of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ExpectedOutcome {
     Waiting,
-    /// With some words of the reason.
+    /// Result, and a part of the reason.
     Finished(DeliveryResult, &'static str),
 }
 
 pub(crate) const DISABLED: ExpectedOutcome =
     ExpectedOutcome::Finished(DeliveryResult::Skipped, "the channel is disabled");
-pub(crate) const CHANNEL_GONE: ExpectedOutcome =
+pub(crate) const CHANNEL_DELETED: ExpectedOutcome =
     ExpectedOutcome::Finished(DeliveryResult::Skipped, "the channel was deleted");
-pub(crate) const CHECK_GONE: ExpectedOutcome =
+pub(crate) const CHECK_DELETED: ExpectedOutcome =
     ExpectedOutcome::Finished(DeliveryResult::Skipped, "the check was deleted");
 pub(crate) const ASSIGNED_WHILE_DOWN: ExpectedOutcome = ExpectedOutcome::Finished(
     DeliveryResult::Skipped,
     "it was down already when the channel was assigned",
 );
-pub(crate) const NOBODY: ExpectedOutcome =
+pub(crate) const NO_RECIPIENT: ExpectedOutcome =
     ExpectedOutcome::Finished(DeliveryResult::Skipped, "nobody is notified");
 const SUPERSEDED: ExpectedOutcome =
     ExpectedOutcome::Finished(DeliveryResult::Superseded, "too many changes");
 const INTERRUPTED: ExpectedOutcome =
     ExpectedOutcome::Finished(DeliveryResult::Failed, "ended the server three times");
 
-/// A row. Channel 0: it says why no channel was notified. Check 0: a reminder of all that is down.
+/// An expected row. Channel 0: it records why no channel was notified. Check 0: a reminder of all
+/// checks that are down.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExpectedMessage {
     pub(crate) channel: u64,
     pub(crate) check: u64,
-    /// The flip of the check, counted from 1.
+    /// Index of the flip among those of its check, from 1.
     pub(crate) flip: usize,
     pub(crate) event: AlertEvent,
     pub(crate) attempts: u16,
     pub(crate) outcome: ExpectedOutcome,
-    /// An attempt has begun that was not reported.
+    /// True if an attempt has begun and was not reported.
     begun: bool,
-    /// It has begun since the last start.
+    /// True if the attempt has begun since the last start.
     sending: bool,
     interrupted: u8,
-    /// It is not known whether an earlier attempt arrived.
-    doubtful: bool,
-    /// A reminder has told its channel since that the check is down.
+    /// True if an earlier attempt may have arrived.
+    may_have_arrived: bool,
+    /// True if a later reminder named this downtime to the channel.
     reminded: bool,
-    /// A reminder was delivered to its channel since, whether it named the check or not.
+    /// True if a later reminder was delivered to the channel, whether it named the check or not.
     precedes_reminder: bool,
-    /// It says that the check was deleted, and is sent all the same.
-    of_gone: bool,
-    /// The number by which the engine knows it, once it was found there.
+    /// True if the check was deleted. The row is sent nevertheless and announces the deletion.
+    is_check_deleted: bool,
+    /// Number of the row in the engine, once found.
     number: Option<u64>,
 }
 
@@ -74,28 +74,28 @@ impl ExpectedMessage {
             begun: false,
             sending: false,
             interrupted: 0,
-            doubtful: false,
+            may_have_arrived: false,
             reminded: false,
             precedes_reminder: false,
-            of_gone: false,
+            is_check_deleted: false,
             number: None,
         }
     }
 
     pub(crate) fn of_deleted_check(self) -> Self {
         Self {
-            of_gone: true,
+            is_check_deleted: true,
             ..self
         }
     }
 
     fn announce_deletion(&mut self) {
-        if self.of_gone {
+        if self.is_check_deleted {
             self.event = AlertEvent::Closed;
         }
     }
 
-    /// Whether it was left out before it was ever sent, and nothing has said the same since.
+    /// True if the row was skipped before its first attempt, and no later reminder replaced it.
     pub(crate) fn is_unsent(&self) -> bool {
         let is_skipped = matches!(
             self.outcome,
@@ -104,21 +104,21 @@ impl ExpectedMessage {
         self.event == AlertEvent::Down && is_skipped && self.attempts == 0 && !self.reminded
     }
 
-    fn waits(&self) -> bool {
+    fn is_waiting(&self) -> bool {
         self.outcome == ExpectedOutcome::Waiting
     }
 
-    /// Whether it is what waits by this number in the engine.
+    /// True if this is the waiting row with this number in the engine.
     pub(crate) fn is_sent_as(&self, number: u64) -> bool {
-        self.waits() && self.number == Some(number)
+        self.is_waiting() && self.number == Some(number)
     }
 
-    fn finish(&mut self, fate: ExpectedOutcome) {
-        (self.outcome, self.sending) = (fate, false);
+    fn finish(&mut self, outcome: ExpectedOutcome) {
+        (self.outcome, self.sending) = (outcome, false);
     }
 }
 
-/// A row as it is found in the engine.
+/// A row of the engine.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredMessage {
     pub(crate) number: u64,
@@ -173,8 +173,8 @@ impl StoredMessage {
             == (row.channel, row.check, row.flip, row.event)
     }
 
-    fn has(&self, fate: ExpectedOutcome) -> bool {
-        match (self.outcome, fate) {
+    fn has_outcome(&self, outcome: ExpectedOutcome) -> bool {
+        match (self.outcome, outcome) {
             (None, ExpectedOutcome::Waiting) => true,
             (Some(outcome), ExpectedOutcome::Finished(expected, words)) => {
                 outcome == expected && self.reason.contains(words)
@@ -184,7 +184,7 @@ impl StoredMessage {
     }
 }
 
-/// Down rows that were given up, for which nothing hides behind their checks any more.
+/// Failed alerts about a downtime: no other check stays hidden behind their checks.
 pub(crate) type FailedDownMessages = Vec<ExpectedMessage>;
 
 #[derive(Clone, Default)]
@@ -193,19 +193,16 @@ pub(crate) struct MessageLog {
 }
 
 impl MessageLog {
-    pub(crate) fn add(&mut self, row: ExpectedMessage, fate: ExpectedOutcome) {
-        self.rows.push(ExpectedMessage {
-            outcome: fate,
-            ..row
-        });
+    pub(crate) fn add(&mut self, row: ExpectedMessage, outcome: ExpectedOutcome) {
+        self.rows.push(ExpectedMessage { outcome, ..row });
     }
 
-    /// A row waits to be sent. When too many changes of one check wait for a channel, the two
-    /// oldest are left out, and this says so; but nothing is that is being sent, and no
-    /// downtime that may have been announced.
+    /// Queues a row. If too many rows about one check wait for a channel, the two oldest are
+    /// superseded and the function returns true. Rows being sent and downtimes that may have been
+    /// announced are never superseded.
     pub(crate) fn queue(&mut self, row: ExpectedMessage) -> bool {
         let is_same = |other: &ExpectedMessage| {
-            other.waits() && (other.channel, other.check) == (row.channel, row.check)
+            other.is_waiting() && (other.channel, other.check) == (row.channel, row.check)
         };
         let waiting: Vec<_> = self
             .rows
@@ -215,23 +212,25 @@ impl MessageLog {
             .map(|(at, _)| at)
             .collect();
         self.rows.push(row);
-        let is_needless = |pair: &&[usize]| {
+        let is_superseded = |pair: &&[usize]| {
             let [first, second] = [pair[0], pair[1]].map(|at| &self.rows[at]);
-            !(first.begun || second.begun || (first.event == AlertEvent::Down && first.doubtful))
+            !(first.begun
+                || second.begun
+                || (first.event == AlertEvent::Down && first.may_have_arrived))
         };
-        let needless = waiting
+        let superseded = waiting
             .windows(2)
-            .find(is_needless)
+            .find(is_superseded)
             .filter(|_| waiting.len() >= MAX_WAITING);
-        needless
+        superseded
             .into_iter()
             .flatten()
             .for_each(|at| self.rows[*at].finish(SUPERSEDED));
-        needless.is_some()
+        superseded.is_some()
     }
 
-    /// What was last said to a channel about a downtime: that the check is down, or that the
-    /// channel watches it no longer.
+    /// Returns the last row about a downtime for a channel: its start, or the end of its
+    /// monitoring.
     pub(crate) fn last_about_downtime(
         &self,
         channel: u64,
@@ -247,8 +246,8 @@ impl MessageLog {
             .find(|row| matches!(row.event, AlertEvent::Down | AlertEvent::Closed))
     }
 
-    /// The channel has got a reminder that names these downtimes.
-    pub(crate) fn note_reminded(&mut self, channel: u64, downtimes: &[(u64, usize)]) {
+    /// Records that a reminder of these downtimes was delivered to the channel.
+    pub(crate) fn record_reminder(&mut self, channel: u64, downtimes: &[(u64, usize)]) {
         for row in self
             .rows
             .iter_mut()
@@ -259,17 +258,21 @@ impl MessageLog {
         }
     }
 
-    pub(crate) fn reminds(&self, channel: u64) -> bool {
+    pub(crate) fn has_waiting_reminder(&self, channel: u64) -> bool {
         self.rows
             .iter()
-            .any(|row| row.waits() && (row.channel, row.check) == (channel, 0))
+            .any(|row| row.is_waiting() && (row.channel, row.check) == (channel, 0))
     }
 
-    /// Skips the rows of a deleted check, apart from those being sent, and from the end of an
-    /// incident. An end that is being sent announces the deletion if it is sent again.
-    pub(crate) fn forget_check(&mut self, check: u64, keeps_incidents: impl Fn(u64) -> bool) {
+    /// Skips the rows of a deleted check, apart from those being sent and from the end of an
+    /// incident. If such an end is being sent and is sent again, it announces the deletion.
+    pub(crate) fn skip_rows_of_deleted_check(
+        &mut self,
+        check: u64,
+        keeps_incidents: impl Fn(u64) -> bool,
+    ) {
         let waiting: Vec<_> = (0..self.rows.len())
-            .filter(|at| self.rows[*at].waits() && self.rows[*at].check == check)
+            .filter(|at| self.rows[*at].is_waiting() && self.rows[*at].check == check)
             .collect();
         for at in waiting.iter().copied() {
             let channel = self.rows[at].channel;
@@ -278,33 +281,33 @@ impl MessageLog {
                 .any(|later| *later > at && self.rows[*later].channel == channel);
             if is_last && self.rows[at].event != AlertEvent::Down && keeps_incidents(channel) {
                 let row = &mut self.rows[at];
-                row.of_gone = true;
+                row.is_check_deleted = true;
                 if !row.sending {
                     row.event = AlertEvent::Closed;
-                    row.doubtful |= row.begun;
+                    row.may_have_arrived |= row.begun;
                     row.begun = false;
                 }
             } else if !self.rows[at].sending {
-                self.rows[at].finish(CHECK_GONE);
+                self.rows[at].finish(CHECK_DELETED);
             }
         }
     }
 
-    /// What waits for a channel that is gone or disabled, apart from what is being sent.
-    pub(crate) fn skip_waiting(&mut self, fate: impl Fn(u64) -> Option<ExpectedOutcome>) {
+    /// Skips rows that wait for a deleted or disabled channel, apart from those being sent.
+    pub(crate) fn skip_waiting(&mut self, outcome_of: impl Fn(u64) -> Option<ExpectedOutcome>) {
         for row in self
             .rows
             .iter_mut()
-            .filter(|row| row.waits() && !row.sending)
+            .filter(|row| row.is_waiting() && !row.sending)
         {
-            if let Some(fate) = fate(row.channel) {
-                row.finish(fate);
+            if let Some(outcome) = outcome_of(row.channel) {
+                row.finish(outcome);
             }
         }
     }
 
-    /// The server has ended and started. Its file records when reminders were delivered, but not
-    /// the checks they named.
+    /// Applies a restart of the server. The file records the time of delivered reminders, but not
+    /// their checks.
     pub(crate) fn restart(&mut self) {
         for row in &mut self.rows {
             row.sending = false;
@@ -312,61 +315,61 @@ impl MessageLog {
         }
     }
 
-    /// Numbers of rows that nobody sends, and of those that somebody does.
-    pub(crate) fn to_send(&self) -> (Vec<&ExpectedMessage>, Vec<&ExpectedMessage>) {
+    /// Returns the waiting rows: idle ones first, those being sent second.
+    pub(crate) fn idle_and_sending(&self) -> (Vec<&ExpectedMessage>, Vec<&ExpectedMessage>) {
         self.rows
             .iter()
-            .filter(|row| row.waits())
+            .filter(|row| row.is_waiting())
             .partition(|row| !row.sending)
     }
 
     pub(crate) fn number(row: &ExpectedMessage) -> u64 {
-        row.number.expect("it was found")
+        row.number.expect("the row was found in the engine")
     }
 
     fn find(&mut self, number: u64) -> Option<&mut ExpectedMessage> {
         self.rows.iter_mut().find(|row| row.is_sent_as(number))
     }
 
-    /// Attempts begin.
+    /// Begins attempts.
     pub(crate) fn begin(
         &mut self,
         numbers: &[u64],
         sendable: impl Fn(u64) -> bool,
-        is_there: impl Fn(u64) -> bool,
+        exists: impl Fn(u64) -> bool,
     ) -> FailedDownMessages {
-        let mut given_up = Vec::new();
+        let mut failed = Vec::new();
         for number in numbers {
             let Some(row) = self.find(*number).filter(|row| sendable(row.channel)) else {
                 continue;
             };
             row.interrupted += u8::from(row.begun && !row.sending);
-            row.doubtful |= row.begun;
-            if row.check != 0 && !row.of_gone && !is_there(row.check) {
-                row.finish(CHECK_GONE);
+            row.may_have_arrived |= row.begun;
+            if row.check != 0 && !row.is_check_deleted && !exists(row.check) {
+                row.finish(CHECK_DELETED);
             } else if row.interrupted >= MAX_INTERRUPTED {
                 row.finish(INTERRUPTED);
-                given_up.push(*row);
+                failed.push(*row);
             } else {
                 row.announce_deletion();
                 (row.attempts, row.begun, row.sending) = (row.attempts + 1, true, true);
             }
         }
-        given_up
+        failed
     }
 
-    /// An attempt has ended.
+    /// Ends an attempt.
     pub(crate) fn report(
         &mut self,
         number: u64,
-        sent: &SendOutcome,
-        is_there: impl Fn(u64) -> bool,
+        sent: &SendResult,
+        exists: impl Fn(u64) -> bool,
     ) -> FailedDownMessages {
         let Some(row) = self.find(number) else {
             return Vec::new();
         };
-        let fate = match sent {
-            SendOutcome::Delivered | SendOutcome::PartlyDelivered(_) => {
+        let outcome = match sent {
+            SendResult::Delivered | SendResult::PartlyDelivered(_) => {
                 ExpectedOutcome::Finished(DeliveryResult::Delivered, "")
             }
             SendOutcome::Superseded(_) => ExpectedOutcome::Finished(DeliveryResult::Superseded, ""),
@@ -374,26 +377,30 @@ impl MessageLog {
             SendOutcome::Failed(_) | SendOutcome::ChannelRejected(_) => {
                 ExpectedOutcome::Finished(DeliveryResult::Failed, "")
             }
-            SendOutcome::Retry { .. } if row.check != 0 && !row.of_gone && !is_there(row.check) => {
-                CHECK_GONE
+            SendResult::Retry { .. }
+                if row.check != 0 && !row.is_check_deleted && !exists(row.check) =>
+            {
+                CHECK_DELETED
             }
-            SendOutcome::Retry {
-                may_have_arrived: doubtful,
-                ..
+            SendResult::Retry {
+                may_have_arrived, ..
             } => {
                 row.announce_deletion();
                 (row.begun, row.sending) = (false, false);
-                row.doubtful |= *doubtful;
+                row.may_have_arrived |= *may_have_arrived;
                 return Vec::new();
             }
         };
-        row.finish(fate);
-        let is_given_up = matches!(fate, ExpectedOutcome::Finished(DeliveryResult::Failed, _));
-        is_given_up.then_some(*row).into_iter().collect()
+        row.finish(outcome);
+        let is_failed = matches!(
+            outcome,
+            ExpectedOutcome::Finished(DeliveryResult::Failed, _)
+        );
+        is_failed.then_some(*row).into_iter().collect()
     }
 
-    /// Finds each row of the engine here and each row from here in the engine: none is lost, none
-    /// is false, none is there twice.
+    /// Matches the rows of the engine with the expected ones: none is missing, unexpected or
+    /// duplicated.
     pub(crate) fn compare(&mut self, found: &[StoredMessage]) -> Result<(), String> {
         let mut seen = vec![false; self.rows.len()];
         for found in found {
@@ -413,7 +420,7 @@ impl MessageLog {
                     .filter(|row| (row.channel, row.check) == (found.channel, found.check))
                     .collect();
                 return Err(format!(
-                    "an alert that nobody is to get: {found:?} after {:?}",
+                    "unexpected alert: {found:?} after {:?}",
                     &same[same.len().saturating_sub(3)..]
                 ));
             };
@@ -421,15 +428,15 @@ impl MessageLog {
             row.number = Some(found.number);
             if seen[at]
                 || !found.is_for(row)
-                || !found.has(row.outcome)
+                || !found.has_outcome(row.outcome)
                 || found.attempts != row.attempts
             {
-                return Err(format!("an alert is {found:?}, expected {row:?}"));
+                return Err(format!("found the alert {found:?}, expected {row:?}"));
             }
             seen[at] = true;
         }
         match seen.iter().position(|seen| !seen) {
-            Some(at) => Err(format!("an alert is lost: {:?}", self.rows[at])),
+            Some(at) => Err(format!("missing alert: {:?}", self.rows[at])),
             None => Ok(()),
         }
     }

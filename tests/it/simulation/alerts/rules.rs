@@ -1,5 +1,5 @@
-//! Who is notified of what: the rules, as the chapters on alerts and on operation state them,
-//! applied to the history of each check.
+//! Rules for alerts, as the chapters on alerts and on operation state them, applied to the history
+//! of each check.
 
 mod audiences;
 mod holding;
@@ -18,15 +18,14 @@ use super::super::replay::{ModelPeriod, ReplayedCheck};
 use super::message_log::{self, ExpectedMessage, ExpectedOutcome, MessageLog};
 
 const SECOND: i64 = 1_000_000;
-/// So soon it is looked again whether what holds an alert back still does, and for so long a parent
-/// is waited for.
+/// Interval of decisions whether an alert stays held back, and maximum wait for a parent.
 const RECHECK_INTERVAL: i64 = 15 * 60 * SECOND;
-/// For so long after a time without pings, one that may have been lost in it is waited for.
+/// Wait for a ping that may have been lost in an outage.
 const LOST_PING_GRACE: i64 = 15 * 60 * SECOND;
-/// A check that is not expected within that time is waited for no longer than this.
+/// Maximum wait for a check whose next ping is not expected within that time.
 const SHORT_PARENT_WAIT: i64 = 2 * 60 * SECOND;
 
-/// What an alert about a downtime waits for.
+/// Reason for holding back an alert about a downtime.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum HoldCause {
     Outage,
@@ -36,27 +35,27 @@ pub(crate) enum HoldCause {
     HiddenBehind(u64),
 }
 
-/// What has been told of the downtime that a check is in.
+/// State of the alert about the current downtime of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AnnouncementState {
     Held {
-        why: HoldCause,
+        cause: HoldCause,
         until: i64,
     },
-    /// `heard`: for all that is known a channel has got it, or is going to.
+    /// `reached`: as far as known, a channel received the alert or will receive it.
     Announced {
-        heard: bool,
+        reached: bool,
     },
 }
 
-/// What is wrong with a channel.
+/// Problems of a channel.
 #[derive(Clone, Copy, Default)]
 struct ModelChannelHealth {
     disabled: bool,
     failing: bool,
 }
 
-/// The same, whichever parent it is.
+/// A reason without the parent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum HoldCauseKind {
     Outage,
@@ -66,42 +65,42 @@ pub(crate) enum HoldCauseKind {
     HiddenBehind,
 }
 
-/// What has happened: each case is to occur.
+/// Cases that each test run has to cover.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum AlertCase {
     Held(HoldCauseKind),
     Released,
     AnnouncedAfter(HoldCauseKind),
     EndedUnannounced(HoldCauseKind),
-    Nobody,
+    NoRecipient,
     Joined,
     Reopened,
     Left,
     Closed,
-    UnawareAtTheEnd,
+    EndWithoutStart,
     ThroughAGroup,
     EveryCheck,
-    NobodyReached,
+    NoRecipientReached,
     Deleted,
     Reminded,
     Superseded,
 }
 
-/// The model of checks and channels, and what follows from it for alerts. Times are microseconds.
+/// Model of checks and channels, and the alerts that follow from it. Times are in microseconds.
 #[derive(Clone, Default)]
 pub(crate) struct AlertModel {
     pub(crate) model: Model,
     pub(crate) log: MessageLog,
-    /// Of each check that is down.
+    /// State of the alert about each check that is down.
     pub(crate) announcements: BTreeMap<u64, AnnouncementState>,
-    /// Times in which no pings could be taken, oldest first.
+    /// Outages during which no pings could be received, oldest first.
     pub(crate) outages: Vec<(i64, i64)>,
     pub(crate) cases: BTreeMap<AlertCase, u32>,
     health: BTreeMap<u64, ModelChannelHealth>,
     replayed: BTreeMap<u64, ReplayedCheck>,
-    /// Flips of each check that have been looked at.
+    /// Number of processed flips of each check.
     flips: BTreeMap<u64, usize>,
-    /// Pings that were missing while the check was down already, since its last success.
+    /// Number of missed pings since the last success, counted while the check was down.
     missed: BTreeMap<u64, usize>,
 }
 
@@ -116,7 +115,7 @@ impl HoldCause {
         }
     }
 
-    /// Words of the reason why nobody was notified of a downtime that is over.
+    /// A part of the reason in the log for a finished downtime without a notification.
     fn skip_reason(self) -> &'static str {
         match self {
             Self::Outage => "could not receive pings",
@@ -133,18 +132,19 @@ impl AlertModel {
         *self.cases.entry(case).or_default() += 1;
     }
 
-    /// Each check as it is seen here, for whoever looks for a difference.
+    /// Returns one line about each check for failure messages.
     pub(crate) fn describe(&self) -> Vec<String> {
-        let line = |(id, own): (&u64, &ModelCheck)| {
-            let story = self.replayed_check(*id);
-            let told = self.announcements.get(id);
-            let uuid = own.names.uuid;
+        let line = |(id, model_check): (&u64, &ModelCheck)| {
+            let replay = self.replayed_check(*id);
+            let announcement = self.announcements.get(id);
+            let uuid = model_check.uuids.uuid;
             format!(
-                "{id} ({uuid:.4}): {:?} since {}, {told:?}, parents {:?}, after {:?}, missed {:?}",
-                story.status,
-                story.changed,
-                own.parents,
-                own.failure_threshold,
+                "{id} ({uuid:.4}): {:?} since {}, {announcement:?}, parents {:?}, threshold {:?}, \
+                 missed {:?}",
+                replay.status,
+                replay.changed,
+                model_check.parents,
+                model_check.failure_threshold,
                 self.missed.get(id)
             )
         };
@@ -157,18 +157,17 @@ impl AlertModel {
 
     fn replay(&mut self, check: u64) {
         match self.model.checks.get(&check) {
-            Some(own) => drop(self.replayed.insert(check, own.replay())),
+            Some(model_check) => drop(self.replayed.insert(check, model_check.replay())),
             None => drop(self.replayed.remove(&check)),
         }
     }
 
-    /// When something is to be decided next: a deadline, or whether an alert is held back any
-    /// longer; and about which check.
+    /// Returns the time of the next deadline or decision, and its check.
     pub(crate) fn next_due(&self) -> Option<(i64, u64)> {
         self.all_due().min()
     }
 
-    /// The same of each check.
+    /// Returns the next deadline or decision of each check.
     pub(crate) fn all_due(&self) -> impl Iterator<Item = (i64, u64)> {
         self.model
             .checks
@@ -195,10 +194,10 @@ impl AlertModel {
         self.replayed.values().filter_map(ReplayedCheck::deadline)
     }
 
-    /// When it is decided whether alerts are held back any longer.
+    /// Returns the times of the next decisions about held alerts.
     pub(crate) fn decisions(&self) -> impl Iterator<Item = i64> {
-        self.announcements.values().filter_map(|told| {
-            if let AnnouncementState::Held { until, .. } = told {
+        self.announcements.values().filter_map(|announcement| {
+            if let AnnouncementState::Held { until, .. } = announcement {
                 Some(*until)
             } else {
                 None
@@ -206,20 +205,20 @@ impl AlertModel {
         })
     }
 
-    /// Everything that is due by now happens in order, what is due at the same moment in the order
-    /// in which the checks were made.
-    pub(crate) fn notice(&mut self, now: i64) {
+    /// Processes everything that is due, by time. Of checks that are due at the same time, the
+    /// oldest is first.
+    pub(crate) fn process_all_due(&mut self, now: i64) {
         while let Some((at, check)) = self.next_due().filter(|(at, _)| *at <= now) {
             self.process_due(check, at, now);
         }
     }
 
-    /// What is due of a check happens. A check goes down after those that depend on it and fall due
-    /// at the same moment.
+    /// Processes one deadline or decision. Checks that depend on this one and are due at the same
+    /// time go down first.
     fn process_due(&mut self, check: u64, at: i64, now: i64) {
         if !self.announcements.contains_key(&check) {
-            let below = self.descendants(check);
-            while let Some((at, child)) = below
+            let descendants = self.descendants(check);
+            while let Some((at, child)) = descendants
                 .iter()
                 .filter_map(|child| self.due(*child))
                 .filter(|(due, _)| *due <= at)
@@ -236,54 +235,55 @@ impl AlertModel {
         self.process_flips(check, true, now);
     }
 
-    /// The checks that depend on one, or on one that does.
+    /// Returns all checks below a check.
     fn descendants(&self, check: u64) -> BTreeSet<u64> {
-        let mut below = BTreeSet::from([check]);
+        let mut descendants = BTreeSet::from([check]);
         loop {
-            let depends = |own: &ModelCheck| !own.parents.is_disjoint(&below);
-            let more: Vec<_> = self
+            let is_child =
+                |model_check: &ModelCheck| !model_check.parents.is_disjoint(&descendants);
+            let children: Vec<_> = self
                 .model
                 .checks
                 .iter()
-                .filter(|(_, own)| depends(own))
+                .filter(|(_, model_check)| is_child(model_check))
                 .map(|(id, _)| *id)
                 .collect();
-            let count = below.len();
-            below.extend(more);
-            if below.len() == count {
-                below.remove(&check);
-                return below;
+            let count = descendants.len();
+            descendants.extend(children);
+            if descendants.len() == count {
+                descendants.remove(&check);
+                return descendants;
             }
         }
     }
 
-    pub(crate) fn carry_out(
+    pub(crate) fn execute(
         &mut self,
         command: &Command,
         now: i64,
     ) -> Result<ExpectedAnswer, CommandError> {
-        self.notice(now);
+        self.process_all_due(now);
         let audiences = self.audiences();
-        let changing = self.changed_checks(command);
+        let changed_before = self.changed_checks(command);
         if let Command::DeleteCheck(check) = command {
             self.forget_check(check.0);
         }
-        let before = self.given_settings(command);
+        let before = self.settings_of_updated_channel(command);
         if let Command::QueueReminder(channel) = command
             && self.model.channels.contains_key(&channel.0)
             && !self.accepts(channel.0, AlertEvent::StillDown)
         {
             return Err(CommandError::NotFound);
         }
-        let answered = self.model.apply(command, now)?;
+        let answer = self.model.apply(command, now)?;
         if let Command::UpdateChannel { channel, .. } = command
-            && before != self.given_settings(command)
+            && before != self.settings_of_updated_channel(command)
         {
-            // Other settings may work.
+            // The new settings may work.
             self.health.remove(&channel.0);
         }
         self.send(command, now);
-        let checks: BTreeSet<_> = changing
+        let checks: BTreeSet<_> = changed_before
             .union(&self.changed_checks(command))
             .copied()
             .collect();
@@ -300,11 +300,11 @@ impl AlertModel {
             self.release_children(check.0, now);
         }
         self.sweep();
-        Ok(answered)
+        Ok(answer)
     }
 
-    /// The settings of the channel that a command gives others.
-    fn given_settings(&self, command: &Command) -> Option<ChannelSettings> {
+    /// Returns the settings of the channel that a command updates.
+    fn settings_of_updated_channel(&self, command: &Command) -> Option<ChannelSettings> {
         let Command::UpdateChannel { channel, .. } = command else {
             return None;
         };
@@ -314,14 +314,14 @@ impl AlertModel {
             .map(|channel| channel.settings.clone())
     }
 
-    /// The checks that a command changes. Of an assignment those are asked for before and after it.
+    /// Returns the checks that a command changes. It is called before and after each command.
     fn changed_checks(&self, command: &Command) -> BTreeSet<u64> {
         let all = || self.model.checks.iter();
         match command {
             Command::Ping(request) => {
-                let is_meant = |target: &PingTarget, uuid| matches!(target, PingTarget::Uuid(meant) if *meant == uuid);
+                let is_addressed = |target: &PingTarget, uuid| matches!(target, PingTarget::Uuid(addressed) if *addressed == uuid);
                 all()
-                    .filter(|(_, check)| is_meant(&request.target, check.names.uuid))
+                    .filter(|(_, check)| is_addressed(&request.target, check.uuids.uuid))
                     .map(|(id, _)| *id)
                     .collect()
             }
@@ -334,7 +334,7 @@ impl AlertModel {
                 .map(|(id, _)| *id)
                 .filter(|id| !self.replayed.contains_key(id))
                 .collect(),
-            // Before it these are those that are about to change; after it nobody is left.
+            // Before the command these are the checks to be changed, after it there are none.
             Command::AssignChannel {
                 channel,
                 checks,
@@ -348,18 +348,18 @@ impl AlertModel {
                 checks.iter().map(|id| id.0).filter(differs).collect()
             }
             Command::DeleteWindow(..) => {
-                let is_held = |told: &AnnouncementState| {
+                let is_held = |announcement: &AnnouncementState| {
                     matches!(
-                        told,
+                        announcement,
                         AnnouncementState::Held {
-                            why: HoldCause::Window,
+                            cause: HoldCause::Window,
                             ..
                         }
                     )
                 };
                 self.announcements
                     .iter()
-                    .filter(|(_, told)| is_held(told))
+                    .filter(|(_, announcement)| is_held(announcement))
                     .map(|(id, _)| *id)
                     .collect()
             }
@@ -367,13 +367,13 @@ impl AlertModel {
         }
     }
 
-    /// Looks at what has become of a check by a ping, by time, or by other settings.
+    /// Processes the new flips of a check after a ping, a deadline or a change of settings.
     fn process_flips(&mut self, check: u64, changes_settings: bool, now: i64) {
-        let rules = |alerts: &Self| alerts.replayed.get(&check).map(|story| *story.rules());
+        let rules = |alerts: &Self| alerts.replayed.get(&check).map(|replay| *replay.rules());
         let old = rules(self);
         self.replay(check);
         if changes_settings {
-            // Parents that are gone go with the next change.
+            // IDs of deleted parents are removed at the next change.
             let ids: BTreeSet<_> = self.model.checks.keys().copied().collect();
             self.model
                 .checks
@@ -397,7 +397,7 @@ impl AlertModel {
             }
         }
         if let Some(AnnouncementState::Held {
-            why: HoldCause::Failures,
+            cause: HoldCause::Failures,
             until,
         }) = self.announcements.get(&check).copied()
             && until > now
@@ -408,7 +408,7 @@ impl AlertModel {
             self.announcements.insert(
                 check,
                 AnnouncementState::Held {
-                    why: HoldCause::Failures,
+                    cause: HoldCause::Failures,
                     until: self.next_missing(check, now).unwrap_or(now),
                 },
             );
@@ -434,8 +434,8 @@ impl AlertModel {
         }
     }
 
-    /// A downtime is over: those who know of it are notified, unless the check is paused and they
-    /// keep no incidents.
+    /// Ends a downtime: notifies the channels that know of it. If the check was paused, only
+    /// channels that keep incidents are notified.
     fn end_downtime(&mut self, check: u64, to: Status) {
         let flip = self.flips[&check];
         if to == Status::Up {
@@ -453,29 +453,29 @@ impl AlertModel {
                     (flip - 1, flip),
                 );
             }
-            Some(AnnouncementState::Held { why, .. }) => {
-                self.count(AlertCase::EndedUnannounced(why.kind()));
+            Some(AnnouncementState::Held { cause, .. }) => {
+                self.count(AlertCase::EndedUnannounced(cause.kind()));
                 self.log.add(
                     ExpectedMessage::new(0, check, flip - 1, AlertEvent::Down),
-                    ExpectedOutcome::Finished(DeliveryResult::Skipped, why.skip_reason()),
+                    ExpectedOutcome::Finished(DeliveryResult::Skipped, cause.skip_reason()),
                 );
             }
             None => {}
         }
     }
 
-    /// A check is deleted.
+    /// Applies the deletion of a check.
     fn forget_check(&mut self, check: u64) {
         let flip = self.flips.get(&check).copied().unwrap_or_default();
         if self.model.checks.contains_key(&check) {
-            self.forget_rows(check);
+            self.skip_rows_of_deleted_check(check);
         }
         match self.announcements.remove(&check) {
             Some(AnnouncementState::Announced { .. }) => {
                 self.count(AlertCase::Deleted);
                 let before = self.log.rows.len();
                 self.notify(check, AlertEvent::Closed, (flip, flip));
-                // An earlier end that is being sent does not say that the check was deleted.
+                // The end of an earlier downtime that is being sent does not announce the deletion.
                 self.log.rows[before..]
                     .iter_mut()
                     .for_each(|row| *row = (*row).of_deleted_check());
@@ -483,7 +483,7 @@ impl AlertModel {
             Some(AnnouncementState::Held { .. }) => {
                 self.log.add(
                     ExpectedMessage::new(0, check, flip, AlertEvent::Down),
-                    message_log::CHECK_GONE,
+                    message_log::CHECK_DELETED,
                 );
             }
             None => {}

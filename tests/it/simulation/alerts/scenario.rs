@@ -1,5 +1,5 @@
-//! A server on a disk that loses power, with few checks and channels to which much happens while
-//! time passes; beside it the rules.
+//! A simulated server on a disk that loses power, with few checks and channels and frequent events,
+//! and the model of its alerts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::support::disk::Disk;
 use crate::support::engine;
 use crate::support::seeded_rng::SeededRng;
 
-/// 2026-11-20T00:00:00.31Z: nothing happens just when a window opens or closes.
+/// 2026-11-20T00:00:00.31Z: with this offset nothing coincides with the start or end of a window.
 const BEGINNING: i64 = 1_795_132_800_310_000;
 const SECOND: i64 = 1_000_000;
 /// Microseconds after which the engine has noticed a deadline by itself.
 const TICK: i64 = 70_000;
 
-/// What is said of what happened before a difference was found.
+/// Number of recent events in a failure message.
 const MAX_REMEMBERED_EVENTS: usize = 60;
 
 type ScenarioResult = Result<(), String>;
@@ -35,50 +35,48 @@ type Answers = Vec<Result<ExpectedAnswer, CommandError>>;
 
 /// See the module.
 pub(crate) struct AlertScenario {
-    dice: SeededRng,
+    rng: SeededRng,
     disk: Disk,
     clock: Arc<ManualClock>,
     engine: Option<(Handle, Writer)>,
     alerts: AlertModel,
-    /// Flips of the engine, each with its place among those of its check.
+    /// Index of each flip of the engine among those of its check.
     flip_indexes: BTreeMap<FlipNumber, usize>,
-    /// Power cuts, those of them that left a batch in doubt, and those of these after which it was
-    /// not there.
+    /// Power cuts, those of them that left a batch in doubt, and those of these whose batch was
+    /// lost.
     pub(crate) cuts: [u32; 3],
-    /// What happened last, for whoever looks for a difference.
+    /// Recent events for failure messages.
     recent_events: VecDeque<String>,
 }
 
 impl AlertScenario {
     pub(crate) fn new(seed: u64) -> Result<Self, String> {
-        let dice = SeededRng::seeded(seed);
+        let rng = SeededRng::seeded(seed);
         let disk = Disk::default();
         let clock = ManualClock::at(Timestamp::from_micros(BEGINNING));
         let alerts = AlertModel::default();
-        let places = BTreeMap::new();
-        let happened = VecDeque::new();
         let mut scenario = Self {
-            dice,
+            rng,
             disk,
             clock,
             engine: None,
             alerts,
-            flip_indexes: places,
+            flip_indexes: BTreeMap::new(),
             cuts: [0; 3],
-            recent_events: happened,
+            recent_events: VecDeque::new(),
         };
         scenario.open()?;
-        for command in random_events::first_command(&scenario.dice) {
-            scenario.carry_out(&[command])?;
+        for command in random_events::first_command(&scenario.rng) {
+            scenario.execute(&[command])?;
         }
         for _ in 0..random_events::CHECKS + random_events::CHANNELS {
-            let command = random_events::create_missing(&scenario.dice, &scenario.alerts.model);
-            scenario.carry_out(&[command])?;
+            let command = random_events::create_missing(&scenario.rng, &scenario.alerts.model);
+            scenario.execute(&[command])?;
         }
         Ok(scenario)
     }
 
-    /// What has happened so far, and how often.
+    /// Returns the number of occurrences of each case so far.
     pub(crate) fn cases(&self) -> impl Iterator<Item = (String, u32)> {
         self.alerts
             .cases
@@ -90,38 +88,38 @@ impl AlertScenario {
         self.alerts.log.rows.len() as u32
     }
 
-    /// Lets time pass and something happen; the error also says what happened before.
+    /// Simulates one event. The error contains the recent events.
     pub(crate) fn step(&mut self) -> ScenarioResult {
-        self.act().map_err(|difference| {
-            let happened: Vec<_> = self.recent_events.iter().map(String::as_str).collect();
+        self.simulate_event().map_err(|difference| {
+            let recent_events: Vec<_> = self.recent_events.iter().map(String::as_str).collect();
             let checks = self.alerts.describe().join("\n");
             format!(
-                "{difference}\nwhat happened last, with seconds since the \
+                "{difference}\nrecent events, with seconds since the \
                  beginning:\n{}\nchecks:\n{checks}",
-                happened.join("\n")
+                recent_events.join("\n")
             )
         })
     }
 
-    fn act(&mut self) -> ScenarioResult {
-        match self.dice.below(100) {
+    fn simulate_event(&mut self) -> ScenarioResult {
+        match self.rng.below(100) {
             0..60 => {
                 self.wait(true)?;
-                let commands = random_events::random_reports(&self.dice, &self.alerts.model);
-                self.happen(&commands)
+                let commands = random_events::random_reports(&self.rng, &self.alerts.model);
+                self.execute_with_power_cuts(&commands)
             }
             60..82 => {
                 self.wait(false)?;
-                let command = random_events::random_change(&self.dice, &self.alerts, self.now());
-                self.happen(&[command])
+                let command = random_events::random_change(&self.rng, &self.alerts, self.now());
+                self.execute_with_power_cuts(&[command])
             }
             82..92 => {
-                let commands = random_events::random_sending(&self.dice, &self.alerts);
-                self.happen(&commands)
+                let commands = random_events::random_sending(&self.rng, &self.alerts);
+                self.execute_with_power_cuts(&commands)
             }
             92..95 => {
                 self.wait(false)?;
-                self.sleep()
+                self.suspend()
             }
             _ => {
                 self.wait(false)?;
@@ -130,32 +128,32 @@ impl AlertScenario {
         }
     }
 
-    /// Has commands carried out, or sometimes the power go meanwhile; then compares everything.
-    fn happen(&mut self, commands: &[Command]) -> ScenarioResult {
-        if self.dice.chance(6) {
-            return self.lose_power(commands);
+    /// Executes commands, sometimes with a power cut, then compares everything.
+    fn execute_with_power_cuts(&mut self, commands: &[Command]) -> ScenarioResult {
+        if self.rng.chance(6) {
+            return self.cut_power(commands);
         }
-        self.carry_out(commands)
+        self.execute(commands)
     }
 
-    fn carry_out(&mut self, commands: &[Command]) -> ScenarioResult {
+    fn execute(&mut self, commands: &[Command]) -> ScenarioResult {
         let found = self
             .submit_commands(commands)?
-            .ok_or("a sound disk has not taken what was written")?;
-        let expected = self.expect(commands);
+            .ok_or("a healthy disk failed to store the batch")?;
+        let expected = self.predict(commands);
         same!(found, expected, "answers to {commands:?}");
         self.settle()
     }
 
-    fn expect(&mut self, commands: &[Command]) -> Answers {
+    fn predict(&mut self, commands: &[Command]) -> Answers {
         let now = self.now();
         commands
             .iter()
-            .map(|command| self.alerts.carry_out(command, now))
+            .map(|command| self.alerts.execute(command, now))
             .collect()
     }
 
-    fn remember(&mut self, what: &str) {
+    fn record_event(&mut self, what: &str) {
         let since = self.now() - BEGINNING;
         self.recent_events
             .push_back(format!("{}.{:06} {what}", since / SECOND, since % SECOND));
@@ -172,7 +170,7 @@ impl AlertScenario {
         self.engine.as_mut().expect("the engine is open")
     }
 
-    fn look_at_clock(&mut self) -> ScenarioResult {
+    fn run_writer(&mut self) -> ScenarioResult {
         for _ in 0..3 {
             same!(
                 self.engine().1.step(false),
@@ -183,11 +181,11 @@ impl AlertScenario {
         Ok(())
     }
 
-    /// Submits commands together; `None`: the disk has not taken what they come to.
+    /// Submits commands together. Returns `None` if the disk failed to store their results.
     fn submit_commands(&mut self, commands: &[Command]) -> Result<Option<Answers>, String> {
         commands
             .iter()
-            .for_each(|command| self.remember(&format!("{command:?}")));
+            .for_each(|command| self.record_event(&format!("{command:?}")));
         let (handle, writer) = self.engine();
         let replies: Vec<_> = commands
             .iter()
@@ -196,8 +194,8 @@ impl AlertScenario {
         same!(writer.step(false), Ok(true), "a step of the writer");
         let mut answers = Vec::new();
         for reply in replies {
-            let mut reply =
-                reply.map_err(|unavailable| format!("a command was not taken: {unavailable:?}"))?;
+            let mut reply = reply
+                .map_err(|unavailable| format!("a command was not accepted: {unavailable:?}"))?;
             match reply.try_recv().map_err(|error| error.to_string())? {
                 Ok(answer) => {
                     answers.push(
@@ -209,15 +207,15 @@ impl AlertScenario {
                 }
                 Err(Unavailable::StorageFailed) => return Ok(None),
                 Err(unavailable) => {
-                    return Err(format!("a command was not carried out: {unavailable:?}"));
+                    return Err(format!("a command was not executed: {unavailable:?}"));
                 }
             }
         }
         Ok(Some(answers))
     }
 
-    /// Lets time pass. The engine notices what falls due on the way. `races`: deadlines that pass
-    /// at the very end are left to whatever happens next.
+    /// Lets time pass; the engine notices deadlines on the way. With `races`, deadlines that pass
+    /// at the very end are left to the next event.
     fn wait(&mut self, races: bool) -> ScenarioResult {
         let now = self.now();
         let deadlines: Vec<_> = self
@@ -225,18 +223,18 @@ impl AlertScenario {
             .deadlines()
             .filter(|at| *at > now && *at < now + 600 * SECOND)
             .collect();
-        let mut target = if races && !deadlines.is_empty() && self.dice.chance(75) {
-            let race = self.dice.pick(&[0, 1, 3000, 60_000]);
-            self.dice.pick(&deadlines) + race
+        let mut target = if races && !deadlines.is_empty() && self.rng.chance(75) {
+            let race = self.rng.pick(&[0, 1, 3000, 60_000]);
+            self.rng.pick(&deadlines) + race
         } else {
-            let later = now + self.dice.pick(&[1, 20, 60, 60, 120, 400]) * SECOND;
+            let later = now + self.rng.pick(&[1, 20, 60, 60, 120, 400]) * SECOND;
             later / SECOND * SECOND + 310_000
         };
         if target % SECOND > 850_000 {
             target += SECOND + 310_000 - target % SECOND;
         }
         loop {
-            // Nothing but deadlines is decided just then.
+            // Only deadlines, no decisions, are due near the target.
             let near = self
                 .alerts
                 .decisions()
@@ -251,35 +249,35 @@ impl AlertScenario {
                 .map(|(at, _)| at)
                 .filter(|at| *at < target - 2 * TICK);
             let Some(next) = next else { break };
-            self.pass(next.max(self.now()))?;
+            self.advance_past(next.max(self.now()))?;
         }
         if !races && self.alerts.next_due().is_some_and(|(at, _)| at <= target) {
             target += SECOND;
-            self.pass(target)?;
+            self.advance_past(target)?;
         }
         self.clock
             .set(Timestamp::from_micros(target.max(self.now())));
         Ok(())
     }
 
-    /// What falls due at a moment is noticed, a little later.
-    fn pass(&mut self, at: i64) -> ScenarioResult {
-        self.remember(&format!(
+    /// Advances the clock until just after `at`, so that the engine notices what is due then.
+    fn advance_past(&mut self, at: i64) -> ScenarioResult {
+        self.record_event(&format!(
             "{:?} is due",
             self.alerts
                 .next_due()
                 .map(|(at, check)| (at - BEGINNING, check))
         ));
         self.clock.set(Timestamp::from_micros(at + TICK));
-        self.look_at_clock()?;
-        self.alerts.notice(at + TICK);
+        self.run_writer()?;
+        self.alerts.process_all_due(at + TICK);
         self.settle()
     }
 
-    /// What is due by now is noticed; then everything is compared.
+    /// Waits until everything due is noticed, then compares everything.
     fn settle(&mut self) -> ScenarioResult {
         let mut now = self.now() + 2 * TICK;
-        // What is due within a tick may have been noticed or not.
+        // A deadline within the last tick may have been noticed or not.
         while self
             .alerts
             .all_due()
@@ -288,42 +286,42 @@ impl AlertScenario {
             now += TICK;
         }
         self.clock.set(Timestamp::from_micros(now));
-        self.look_at_clock()?;
-        self.alerts.notice(now);
+        self.run_writer()?;
+        self.alerts.process_all_due(now);
         self.alerts.sweep();
         self.compare()
     }
 
-    /// The machine sleeps, or the clock is set forward.
-    fn sleep(&mut self) -> ScenarioResult {
-        let slept = self.dice.pick(&[6, 29, 31, 600, 1200, 7200]) * SECOND;
+    /// Suspends the machine or sets the clock forward.
+    fn suspend(&mut self) -> ScenarioResult {
+        let suspended = self.rng.pick(&[6, 29, 31, 600, 1200, 7200]) * SECOND;
         self.clock
-            .jump_to(Timestamp::from_micros(self.now() + slept));
-        self.look_at_clock()?;
+            .jump_to(Timestamp::from_micros(self.now() + suspended));
+        self.run_writer()?;
         self.resume()
     }
 
-    /// Takes over which times without pings the engine knows of, and what is due now.
+    /// Copies the outages that the engine knows of, and processes everything due now.
     fn resume(&mut self) -> ScenarioResult {
-        self.remember("awake");
-        let away = self.engine().0.with_state(|state| state.outages.to_vec());
-        self.alerts.outages = away
+        self.record_event("awake");
+        let outages = self.engine().0.with_state(|state| state.outages.to_vec());
+        self.alerts.outages = outages
             .iter()
-            .map(|away| (away.from.micros(), away.to.micros()))
+            .map(|outage| (outage.from.micros(), outage.to.micros()))
             .collect();
         let now = self.now();
-        self.alerts.notice(now);
+        self.alerts.process_all_due(now);
         self.settle()
     }
 
     fn open(&mut self) -> ScenarioResult {
-        let random = Random::seeded(self.dice.below(u64::MAX));
+        let random = Random::seeded(self.rng.below(u64::MAX));
         let opened = engine::open(self.disk.medium(), &self.clock, |config| {
             config.random = random;
         });
         self.engine =
             Some(opened.map_err(|error| format!("the database cannot be opened: {error}"))?);
-        self.look_at_clock()
+        self.run_writer()
     }
 
     fn stop_and_start(&mut self) -> ScenarioResult {
@@ -335,38 +333,38 @@ impl AlertScenario {
         self.power_off();
         self.open()?;
         self.alerts.restart();
-        let is_long = self.now() - stopped >= 30 * SECOND;
+        let is_outage = self.now() - stopped >= 30 * SECOND;
         let known = self
             .engine()
             .0
-            .with_state(|state| state.outages.last().map(|away| away.to.micros()));
+            .with_state(|state| state.outages.last().map(|outage| outage.to.micros()));
         same!(
             known == Some(self.now()),
-            is_long,
-            "whether it is known that the server was away since {stopped}"
+            is_outage,
+            "the outage since {stopped} is recorded"
         );
         self.resume()
     }
 
-    /// The power is off for a while.
+    /// Turns the power off for a while.
     fn power_off(&mut self) {
         self.disk.power_off();
         self.engine = None;
-        self.disk.power_on(&self.dice);
-        let pause = self.dice.pick(&[0, 5, 20, 40, 300, 1500, 7200]) * SECOND;
+        self.disk.power_on(&self.rng);
+        let pause = self.rng.pick(&[0, 5, 20, 40, 300, 1500, 7200]) * SECOND;
         self.clock.set(Timestamp::from_micros(self.now() + pause));
     }
 
-    /// Lets the power go while commands are carried out. What was answered is there; if nothing
-    /// was, all of it is or nothing.
-    fn lose_power(&mut self, commands: &[Command]) -> ScenarioResult {
-        // What falls due just then would have been noticed or not.
+    /// Cuts the power while commands are executed. Answered commands survive; without an answer,
+    /// all of them survive or none.
+    fn cut_power(&mut self, commands: &[Command]) -> ScenarioResult {
+        // Otherwise a deadline in this tick would have been noticed or not.
         self.settle()?;
         self.cuts[0] += 1;
         let before = self.alerts.clone();
-        self.disk.lose_power_after(self.dice.below(16) as u32);
+        self.disk.lose_power_after(self.rng.below(16) as u32);
         let answers = self.submit_commands(commands)?;
-        let expected = self.expect(commands);
+        let expected = self.predict(commands);
         if let Some(answers) = &answers {
             same!(*answers, expected, "answers to {commands:?}");
         }
@@ -377,19 +375,19 @@ impl AlertScenario {
             return self.resume();
         }
         self.cuts[1] += 1;
-        let places = self.flip_indexes.clone();
-        let Err(with) = self.resume() else {
+        let flip_indexes = self.flip_indexes.clone();
+        let Err(with_batch) = self.resume() else {
             return Ok(());
         };
         self.cuts[2] += 1;
-        (self.alerts, self.flip_indexes) = (before, places);
+        (self.alerts, self.flip_indexes) = (before, flip_indexes);
         self.alerts.restart();
-        self.resume()
-            .map_err(|without| format!("{with}\nand without what is in doubt: {without}"))
+        self.resume().map_err(|without_batch| {
+            format!("{with_batch}\nwithout the batch in doubt: {without_batch}")
+        })
     }
 
-    /// Compares what there is, what each check waits for, and what is there to be told and was
-    /// told.
+    /// Compares objects, pending decisions and messages with the model.
     fn compare(&mut self) -> ScenarioResult {
         let now = self.now();
         let (handle, _) = self.engine.as_ref().expect("the engine is open");
@@ -397,11 +395,11 @@ impl AlertScenario {
         handle.with_state(|state| {
             for check in state.checks() {
                 let id = check.id.0;
-                let own = &self.alerts.model.checks[&check.id.0];
+                let model_check = &self.alerts.model.checks[&check.id.0];
                 same!(
                     check.settings.failure_threshold,
-                    own.failure_threshold,
-                    "failures until check {id} is told"
+                    model_check.failure_threshold,
+                    "failure threshold of check {id}"
                 );
                 let parents = check
                     .settings
@@ -410,7 +408,7 @@ impl AlertScenario {
                     .iter()
                     .filter(|id| state.check(**id).is_some())
                     .map(|id| id.0);
-                let expected = own
+                let expected = model_check
                     .parents
                     .iter()
                     .copied()
@@ -421,19 +419,19 @@ impl AlertScenario {
                     "parents of check {id}"
                 );
                 let found = announcement_of(check.state.notification);
-                // Of several parents that are down, the order of decisions in one batch settles
-                // which one the check is recorded to be hidden behind.
+                // If several parents are down, the order of decisions within a batch determines
+                // which one hides the check.
                 let is_known_parent = |parent: u64| {
-                    own.parents.contains(&parent) && self.alerts.is_downtime_known(parent)
+                    model_check.parents.contains(&parent) && self.alerts.is_downtime_known(parent)
                 };
                 let is_hidden_either_way = match (found, self.alerts.announcements.get(&id)) {
                     (
                         Some(AnnouncementState::Held {
-                            why: HoldCause::HiddenBehind(found),
+                            cause: HoldCause::HiddenBehind(found),
                             until,
                         }),
                         Some(AnnouncementState::Held {
-                            why: HoldCause::HiddenBehind(expected),
+                            cause: HoldCause::HiddenBehind(expected),
                             until: expected_until,
                         }),
                     ) => {
@@ -446,25 +444,24 @@ impl AlertScenario {
                 let expected = self.alerts.announcements.get_mut(&id);
                 match (found, expected) {
                     (Some(found), Some(expected)) if is_hidden_either_way => *expected = found,
-                    // A decision that is put off is put off from the moment of the look. When a
-                    // window opens again before it closes, it is looked at in
-                    // between.
+                    // A postponed decision is postponed from the time of the engine's look at it.
+                    // If a window recurs before it ends, the engine looks again in between.
                     (
-                        Some(AnnouncementState::Held { why, until }),
+                        Some(AnnouncementState::Held { cause, until }),
                         Some(AnnouncementState::Held {
-                            why: same,
+                            cause: same,
                             until: expected,
                         }),
-                    ) if why == *same
+                    ) if cause == *same
                         && ((until - *expected).abs() < SECOND
-                            || why == HoldCause::Window && until < *expected) =>
+                            || cause == HoldCause::Window && until < *expected) =>
                     {
                         *expected = until;
                     }
                     (found, expected) => same!(
                         found,
                         expected.as_deref().copied(),
-                        "what is told of check {id} at {now}"
+                        "alert state of check {id} at {now}"
                     ),
                 }
             }
@@ -492,14 +489,14 @@ impl AlertScenario {
                     same!(
                         health,
                         self.alerts.health(channel.id.0),
-                        "whether channel {} is disabled, and fails",
+                        "channel {} is disabled, and is failing",
                         channel.id.0
                     );
                 }
             }
             Ok::<(), String>(())
         })?;
-        // The flips of a check that is deleted go with it.
+        // Deleting a check deletes its flips.
         for last in handle.with_state(|state| {
             state
                 .checks()
@@ -509,7 +506,7 @@ impl AlertScenario {
             flip_index(handle, &mut self.flip_indexes, last)?;
         }
         let waiting: Vec<_> = handle.with_state(|state| state.outbox.rows().cloned().collect());
-        let over = handle
+        let finished = handle
             .deliveries(DeliveryNumber(u64::MAX), usize::MAX, |_| true)
             .map_err(|error| error.to_string())?;
         let mut found = Vec::new();
@@ -519,7 +516,7 @@ impl AlertScenario {
                 flip_index(handle, &mut self.flip_indexes, row.flip)?,
             ));
         }
-        for row in &over {
+        for row in &finished {
             found.push(StoredMessage::finished(
                 row,
                 flip_index(handle, &mut self.flip_indexes, row.flip)?,
@@ -530,8 +527,8 @@ impl AlertScenario {
     }
 }
 
-fn announcement_of(telling: NotificationState) -> Option<AnnouncementState> {
-    let why = |held| match held {
+fn announcement_of(state: NotificationState) -> Option<AnnouncementState> {
+    let cause_of = |reason| match reason {
         HoldReason::ServerOutage => HoldCause::Outage,
         HoldReason::BelowThreshold => HoldCause::Failures,
         HoldReason::ParentPending => HoldCause::Parent,
@@ -539,34 +536,34 @@ fn announcement_of(telling: NotificationState) -> Option<AnnouncementState> {
         HoldReason::MaintenanceWindow => HoldCause::Window,
         HoldReason::Trial => panic!("no project is on trial"),
     };
-    match telling {
+    match state {
         NotificationState::NotNeeded => None,
-        NotificationState::Pending { at, reason: held } => Some(AnnouncementState::Held {
-            why: why(held),
+        NotificationState::Pending { at, reason } => Some(AnnouncementState::Held {
+            cause: cause_of(reason),
             until: at.micros(),
         }),
-        NotificationState::Notified => Some(AnnouncementState::Announced { heard: true }),
-        NotificationState::Undelivered => Some(AnnouncementState::Announced { heard: false }),
+        NotificationState::Notified => Some(AnnouncementState::Announced { reached: true }),
+        NotificationState::Undelivered => Some(AnnouncementState::Announced { reached: false }),
     }
 }
 
-/// The place of a flip among those of its check, counted from 1.
+/// Returns the index of a flip among those of its check, from 1.
 fn flip_index(
     handle: &Handle,
-    places: &mut BTreeMap<FlipNumber, usize>,
+    flip_indexes: &mut BTreeMap<FlipNumber, usize>,
     flip: FlipNumber,
 ) -> Result<usize, String> {
     if flip == FlipNumber(0) {
         return Ok(0);
     }
-    if let Some(place) = places.get(&flip) {
-        return Ok(*place);
+    if let Some(index) = flip_indexes.get(&flip) {
+        return Ok(*index);
     }
     let logged = handle
         .flip(flip)
         .map_err(|error| error.to_string())?
         .ok_or(format!("{flip:?} is not logged"))?;
-    let place = flip_index(handle, places, logged.previous)? + 1;
-    places.insert(flip, place);
-    Ok(place)
+    let index = flip_index(handle, flip_indexes, logged.previous)? + 1;
+    flip_indexes.insert(flip, index);
+    Ok(index)
 }

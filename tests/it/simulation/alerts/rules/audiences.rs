@@ -1,9 +1,8 @@
-//! Whom an alert is for: channels that hear of a check, and what they know of its downtime.
+//! Channels of an alert, and their knowledge of a downtime.
 
 use super::*;
 
-/// Checks of which it was told that they are down, by which flip, and the channels that hear of
-/// them.
+/// Audience of each announced downtime, which is identified by its check and flip.
 pub(super) type Audiences = BTreeMap<(u64, usize), BTreeSet<u64>>;
 
 impl AlertModel {
@@ -13,30 +12,30 @@ impl AlertModel {
             .is_some_and(|health| health.disabled)
     }
 
-    /// Whether a channel is disabled, and whether what was sent to it last was not taken.
+    /// Returns whether a channel is disabled and whether its last delivery failed.
     pub(crate) fn health(&self, channel: u64) -> (bool, bool) {
         self.health
             .get(&channel)
             .map_or((false, false), |health| (health.disabled, health.failing))
     }
 
-    /// Whether a channel is assigned to a check, hears of every check, or belongs to a group of
-    /// which one of these is true.
+    /// True if a channel is assigned to a check, is notified of all checks, or belongs to a group
+    /// for which one of these is true.
     fn is_in_audience(&self, channel: u64, check: u64) -> bool {
         let channels = &self.model.channels;
-        let own = &self.model.checks[&check];
-        let is_asked = |id: u64| {
-            let is_there = channels
+        let model_check = &self.model.checks[&check];
+        let is_notified = |id: u64| {
+            let exists = channels
                 .get(&id)
-                .is_some_and(|channel| channel.project == own.project);
-            is_there
-                && (own.labels.channels.contains(&id)
+                .is_some_and(|channel| channel.project == model_check.project);
+            exists
+                && (model_check.labels.channels.contains(&id)
                     || channels[&id].setting("every") == Some("on"))
         };
         let groups = channels
             .iter()
             .filter(|(_, group)| group.has_member(channels[&channel].uuid));
-        is_asked(channel) || groups.map(|(id, _)| *id).any(is_asked)
+        is_notified(channel) || groups.map(|(id, _)| *id).any(is_notified)
     }
 
     pub(super) fn accepts(&self, channel: u64, event: AlertEvent) -> bool {
@@ -70,8 +69,8 @@ impl AlertModel {
             .is_some_and(|channel| channel.settings.kind().name == "pd")
     }
 
-    /// Whether a channel was not notified of a downtime, so that it is not notified of its end. To
-    /// one that keeps incidents a needless end does no harm.
+    /// True if a channel was not notified of a downtime, so that it is not notified of its end. For
+    /// a channel that keeps incidents, a superfluous end does no harm.
     fn missed_downtime(&self, channel: u64, check: u64, flip: usize) -> bool {
         !self.keeps_incidents(channel)
             && self
@@ -80,8 +79,8 @@ impl AlertModel {
                 .is_some_and(ExpectedMessage::is_unsent)
     }
 
-    /// What waits about a check that is deleted is left out.
-    pub(super) fn forget_rows(&mut self, check: u64) {
+    /// Skips the waiting rows about a deleted check.
+    pub(super) fn skip_rows_of_deleted_check(&mut self, check: u64) {
         let incidents: BTreeSet<_> = self
             .model
             .channels
@@ -90,35 +89,35 @@ impl AlertModel {
             .filter(|channel| self.keeps_incidents(*channel))
             .collect();
         self.log
-            .forget_check(check, |channel| incidents.contains(&channel));
+            .skip_rows_of_deleted_check(check, |channel| incidents.contains(&channel));
     }
 
-    /// It is told that a check is down.
+    /// Announces a downtime.
     pub(super) fn announce(&mut self, check: u64, before: Option<HoldCause>) {
         let flip = self.flips[&check];
         let audience = self.audience(check, AlertEvent::Down);
-        let heard = audience.iter().any(|channel| !self.is_disabled(*channel));
+        let reached = audience.iter().any(|channel| !self.is_disabled(*channel));
         self.announcements
-            .insert(check, AnnouncementState::Announced { heard });
+            .insert(check, AnnouncementState::Announced { reached });
         self.notify(check, AlertEvent::Down, (flip, flip));
         if audience.is_empty() {
-            self.count(AlertCase::Nobody);
+            self.count(AlertCase::NoRecipient);
             self.log.add(
                 ExpectedMessage::new(0, check, flip, AlertEvent::Down),
-                message_log::NOBODY,
+                message_log::NO_RECIPIENT,
             );
         }
         before
             .into_iter()
-            .for_each(|why| self.count(AlertCase::AnnouncedAfter(why.kind())));
+            .for_each(|cause| self.count(AlertCase::AnnouncedAfter(cause.kind())));
     }
 
-    /// Notifies all channels of a check as its flip `of`. Who does not know of the downtime that
-    /// began with `down` is not notified of its end.
-    pub(super) fn notify(&mut self, check: u64, event: AlertEvent, (down, of): (usize, usize)) {
+    /// Notifies all channels of a check about `flip`. A channel that was not notified of the
+    /// downtime that began with the flip `down` is not notified of its end.
+    pub(super) fn notify(&mut self, check: u64, event: AlertEvent, (down, flip): (usize, usize)) {
         for channel in self.audience(check, event) {
             if event != AlertEvent::Down && self.missed_downtime(channel, check, down) {
-                self.count(AlertCase::UnawareAtTheEnd);
+                self.count(AlertCase::EndWithoutStart);
                 continue;
             }
             if event == AlertEvent::Closed {
@@ -133,7 +132,7 @@ impl AlertModel {
                     AlertCase::ThroughAGroup
                 });
             }
-            self.queue(ExpectedMessage::new(channel, check, of, event));
+            self.queue(ExpectedMessage::new(channel, check, flip, event));
         }
     }
 
@@ -145,18 +144,18 @@ impl AlertModel {
         }
     }
 
-    /// The checks of which it was told that they are down, with the flip, and the channels that
-    /// hear of them.
+    /// Returns the announced downtimes with their channels.
     pub(super) fn audiences(&self) -> Audiences {
-        let is_told =
-            |told: &AnnouncementState| matches!(told, AnnouncementState::Announced { .. });
-        let told: Audiences = self
+        let is_announced = |announcement: &AnnouncementState| {
+            matches!(announcement, AnnouncementState::Announced { .. })
+        };
+        let announced: Audiences = self
             .announcements
             .iter()
-            .filter(|(_, told)| is_told(told))
+            .filter(|(_, announcement)| is_announced(announcement))
             .map(|(id, _)| ((*id, self.flips[id]), BTreeSet::new()))
             .collect();
-        let hearing = |check| {
+        let audience_of = |check| {
             self.model
                 .channels
                 .keys()
@@ -164,14 +163,14 @@ impl AlertModel {
                 .filter(|channel| self.is_in_audience(*channel, check))
                 .collect()
         };
-        told.into_keys()
-            .map(|(check, flip)| ((check, flip), hearing(check)))
+        announced
+            .into_keys()
+            .map(|(check, flip)| ((check, flip), audience_of(check)))
             .collect()
     }
 
     /// A channel that joins the audience of a check that is down is notified neither of that nor of
-    /// the end, unless it keeps incidents: then it opens one again that was closed when it
-    /// left.
+    /// the end. A channel that keeps incidents reopens an incident that was closed when it left.
     pub(super) fn update_audiences(&mut self, before: &Audiences) {
         for ((check, flip), after) in self.audiences() {
             let Some(before) = before.get(&(check, flip)) else {
@@ -224,7 +223,7 @@ impl AlertModel {
         }
     }
 
-    /// Reminders, and what those report who send.
+    /// Applies reminders and the reports of the sender.
     pub(super) fn send(&mut self, command: &Command, now: i64) {
         match command {
             Command::EnableChannel(channel) => drop(self.health.remove(&channel.0)),
@@ -234,7 +233,7 @@ impl AlertModel {
             Command::QueueReminder(channel)
                 if self.accepts(channel.0, AlertEvent::StillDown)
                     && !self.is_disabled(channel.0)
-                    && !self.log.reminds(channel.0) =>
+                    && !self.log.has_waiting_reminder(channel.0) =>
             {
                 self.count(AlertCase::Reminded);
                 self.log
@@ -250,65 +249,69 @@ impl AlertModel {
                     channels.contains_key(&id)
                         && !health.get(&id).is_some_and(|health| health.disabled)
                 };
-                let given_up = self
+                let failed = self
                     .log
                     .begin(&numbers, sendable, |check| checks.contains_key(&check));
-                given_up.iter().for_each(|row| self.give_up(row, now));
+                failed
+                    .iter()
+                    .for_each(|row| self.handle_failed_alert(row, now));
             }
             Command::RecordDeliveryReports(reports) => {
                 for report in reports {
-                    self.note_reminder(report.rows[0].0, &report.result);
+                    self.record_reminder(report.rows[0].0, &report.result);
                     let checks = &self.model.checks;
-                    let given_up = self.log.report(report.rows[0].0, &report.result, |check| {
+                    let failed = self.log.report(report.rows[0].0, &report.result, |check| {
                         checks.contains_key(&check)
                     });
-                    given_up.iter().for_each(|row| self.give_up(row, now));
-                    self.note_health(report.channel.0, &report.result);
+                    failed
+                        .iter()
+                        .for_each(|row| self.handle_failed_alert(row, now));
+                    self.record_health(report.channel.0, &report.result);
                 }
             }
             _ => {}
         }
     }
 
-    /// A reminder names all checks that are down, so its channel knows of them.
-    fn note_reminder(&mut self, number: u64, sent: &SendOutcome) {
-        let reminded = self
+    /// Records a delivered reminder: it names all checks that are down.
+    fn record_reminder(&mut self, number: u64, result: &SendResult) {
+        let reminded_channel = self
             .log
             .rows
             .iter()
             .find(|row| row.check == 0 && row.is_sent_as(number))
             .map(|row| row.channel);
-        if let Some(channel) = reminded.filter(|_| *sent == SendOutcome::Delivered) {
-            let named = self
+        if let Some(channel) = reminded_channel.filter(|_| *result == SendResult::Delivered) {
+            let announced = self
                 .audiences()
                 .into_iter()
-                .filter(|(_, hearing)| hearing.contains(&channel));
-            let named: Vec<_> = named.map(|(downtime, _)| downtime).collect();
-            self.log.note_reminded(channel, &named);
+                .filter(|(_, audience)| audience.contains(&channel));
+            let announced: Vec<_> = announced.map(|(downtime, _)| downtime).collect();
+            self.log.record_reminder(channel, &announced);
         }
     }
 
-    fn note_health(&mut self, channel: u64, sent: &SendOutcome) {
+    fn record_health(&mut self, channel: u64, result: &SendResult) {
         if !self.model.channels.contains_key(&channel) {
             return;
         }
         let health = self.health.entry(channel).or_default();
-        match sent {
-            SendOutcome::Delivered => health.failing = false,
-            SendOutcome::Retry { .. } => health.failing = true,
-            SendOutcome::ChannelRejected(_) => health.disabled = true,
+        match result {
+            SendResult::Delivered => health.failing = false,
+            SendResult::Retry { .. } => health.failing = true,
+            SendResult::ChannelRejected(_) => health.disabled = true,
             _ => {}
         }
     }
 
-    /// Nothing hides behind a check whose alert was given up, unless another channel works that is
-    /// told of it.
-    fn give_up(&mut self, row: &ExpectedMessage, now: i64) {
+    /// Applies the failure of an alert: no check stays hidden behind its check, unless another
+    /// channel of that check works.
+    fn handle_failed_alert(&mut self, row: &ExpectedMessage, now: i64) {
         let is_current =
             row.event == AlertEvent::Down && self.flips.get(&row.check) == Some(&row.flip);
         if !is_current
             || self.announcements.get(&row.check)
-                != Some(&AnnouncementState::Announced { heard: true })
+                != Some(&AnnouncementState::Announced { reached: true })
         {
             return;
         }
@@ -320,14 +323,14 @@ impl AlertModel {
                     .is_some_and(|health| health.disabled || health.failing)
         };
         if !self.audience(row.check, AlertEvent::Down).iter().any(works) {
-            self.count(AlertCase::NobodyReached);
+            self.count(AlertCase::NoRecipientReached);
             self.announcements
-                .insert(row.check, AnnouncementState::Announced { heard: false });
+                .insert(row.check, AnnouncementState::Announced { reached: false });
             self.release_children(row.check, now);
         }
     }
 
-    /// What waits for a channel that is gone or disabled is left out.
+    /// Skips rows that wait for a deleted or disabled channel.
     pub(crate) fn sweep(&mut self) {
         let health = &self.health;
         let channels = &self.model.channels;
@@ -336,12 +339,12 @@ impl AlertModel {
             if channels.contains_key(&channel) {
                 is_disabled.then_some(message_log::DISABLED)
             } else {
-                Some(message_log::CHANNEL_GONE)
+                Some(message_log::CHANNEL_DELETED)
             }
         });
     }
 
-    /// The server has ended and started; times without pings are as its file says.
+    /// Applies a restart of the server. The caller reads the outages from the file.
     pub(crate) fn restart(&mut self) {
         self.log.restart();
         self.sweep();

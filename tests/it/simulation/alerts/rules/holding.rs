@@ -1,21 +1,22 @@
-//! What holds an alert back: failures that are too few, windows, parents, and pings that may have
-//! been lost.
+//! Reasons for holding an alert back: too few failures, maintenance windows, parents and pings that
+//! may have been lost.
 
 use super::*;
 
 impl AlertModel {
-    pub(super) fn hold(&mut self, check: u64, why: HoldCause, until: i64) {
-        if !matches!(self.announcements.get(&check), Some(AnnouncementState::Held { why: old, .. }) if *old == why)
+    pub(super) fn hold(&mut self, check: u64, cause: HoldCause, until: i64) {
+        if !matches!(self.announcements.get(&check), Some(AnnouncementState::Held { cause: old, .. }) if *old == cause)
         {
-            self.count(AlertCase::Held(why.kind()));
+            self.count(AlertCase::Held(cause.kind()));
         }
         self.announcements
-            .insert(check, AnnouncementState::Held { why, until });
+            .insert(check, AnnouncementState::Held { cause, until });
     }
 
-    /// An alert that is held back is decided on again when that is due, or when its reason is gone.
+    /// Decides again on a held alert if that is due or if its reason has ended.
     pub(super) fn reconsider(&mut self, check: u64, changes_settings: bool, now: i64) {
-        let Some(AnnouncementState::Held { why, until }) = self.announcements.get(&check).copied()
+        let Some(AnnouncementState::Held { cause, until }) =
+            self.announcements.get(&check).copied()
         else {
             return;
         };
@@ -26,57 +27,59 @@ impl AlertModel {
             None
         };
         if is_due
-            && why == HoldCause::Failures
+            && cause == HoldCause::Failures
             && outage.is_none()
             && self
-                .next_missing(check, self.last_sign(check))
+                .next_missing(check, self.last_activity(check))
                 .is_none_or(|at| at <= now)
         {
             *self.missed.entry(check).or_default() += 1;
         }
-        let own = &self.model.checks[&check];
+        let model_check = &self.model.checks[&check];
         let has_reported = self.replayed_check(check).outcomes.last() == Some(&RunOutcome::Fail);
-        let is_free = match why {
+        let is_free = match cause {
             HoldCause::Outage | HoldCause::Parent | HoldCause::HiddenBehind(_) if has_reported => {
                 true
             }
             HoldCause::Outage => false,
-            HoldCause::Failures => self.failures(check) >= usize::from(own.failure_threshold.get()),
+            HoldCause::Failures => {
+                self.failures(check) >= usize::from(model_check.failure_threshold.get())
+            }
             HoldCause::Window => changes_settings && self.window_end(check, now).is_none(),
-            // After its last parent was deleted, the check keeps its grace; a ping does not end it.
-            HoldCause::Parent => changes_settings && own.parents.is_empty(),
-            HoldCause::HiddenBehind(parent) => !own.parents.contains(&parent),
+            // The check keeps its grace after its last parent was deleted. A ping does not end it.
+            HoldCause::Parent => changes_settings && model_check.parents.is_empty(),
+            HoldCause::HiddenBehind(parent) => !model_check.parents.contains(&parent),
         };
-        if why == HoldCause::Outage
+        if cause == HoldCause::Outage
             && !is_free
-            && let Some(again) = outage
+            && let Some(new_deadline) = outage
                 .and_then(|end| self.lost_ping_deadline(check, end, now))
                 .filter(|at| *at > until)
         {
-            self.hold(check, why, again);
+            self.hold(check, cause, new_deadline);
         } else if is_due || is_free {
-            self.decide(check, Some(why), now);
+            self.decide(check, Some(cause), now);
         }
     }
 
-    /// Holds an alert back, or has it told.
+    /// Holds an alert back or announces the downtime.
     pub(super) fn decide(&mut self, check: u64, before: Option<HoldCause>, now: i64) {
-        let own = &self.model.checks[&check];
-        let missing = self.next_missing(check, now);
-        if self.failures(check) < usize::from(own.failure_threshold.get())
-            && let Some(at) = missing
+        let model_check = &self.model.checks[&check];
+        let next_missing = self.next_missing(check, now);
+        if self.failures(check) < usize::from(model_check.failure_threshold.get())
+            && let Some(at) = next_missing
         {
             self.hold(check, HoldCause::Failures, at);
         } else if let Some(until) = self.window_end(check, now) {
             self.hold(check, HoldCause::Window, until.min(now + RECHECK_INTERVAL));
-        } else if let Some((why, until)) = self.parents(check, before, now) {
-            self.hold(check, why, until);
+        } else if let Some((cause, until)) = self.parents(check, before, now) {
+            self.hold(check, cause, until);
         } else {
             self.announce(check, before);
         }
     }
 
-    /// Failures since the last success, pings that are missing included.
+    /// Returns the number of failures since the last success, including missed pings.
     fn failures(&self, check: u64) -> usize {
         let outcomes = &self.replayed_check(check).outcomes;
         let failed = outcomes
@@ -87,15 +90,14 @@ impl AlertModel {
         failed + self.missed.get(&check).copied().unwrap_or_default()
     }
 
-    fn last_sign(&self, check: u64) -> i64 {
-        let story = self.replayed_check(check);
-        story.last_ping.unwrap_or(story.changed)
+    fn last_activity(&self, check: u64) -> i64 {
+        let replay = self.replayed_check(check);
+        replay.last_ping.unwrap_or(replay.changed)
     }
 
-    /// When the next ping is expected after a moment, for a check that has sent none since its last
-    /// one.
+    /// Returns the time of the next expected ping after `after`, counted from the last ping.
     fn next_expected(&self, check: u64, after: i64) -> Option<i64> {
-        let last = self.last_sign(check);
+        let last = self.last_activity(check);
         match self.replayed_check(check).rules().period {
             ModelPeriod::Seconds(period) => (1..)
                 .map(|count| last + count * period * SECOND)
@@ -107,32 +109,32 @@ impl AlertModel {
         }
     }
 
-    /// When one more ping will be missing, grace included.
+    /// Returns the time at which the next ping will be overdue.
     pub(super) fn next_missing(&self, check: u64, now: i64) -> Option<i64> {
         let grace = self.replayed_check(check).rules().grace * SECOND;
         self.next_expected(check, now - grace).map(|at| at + grace)
     }
 
-    /// When the last window closes that is open for a check.
+    /// Returns the end of the last open window of a check.
     fn window_end(&self, check: u64, now: i64) -> Option<i64> {
-        let own = &self.model.checks[&check];
-        let has = |tag: &str| own.labels.tags.split(' ').any(|other| other == tag);
+        let model_check = &self.model.checks[&check];
+        let has_tag = |tag: &str| model_check.labels.tags.split(' ').any(|other| other == tag);
         let windows = self
             .model
             .windows
             .values()
-            .filter(|window| window.tags.iter().all(&has));
+            .filter(|window| window.tags.iter().all(&has_tag));
         windows.filter_map(|window| window.closes_at(now)).max()
     }
 
-    /// Behind which parent a check hides, or how long its parents are waited for. One that reports
-    /// a failure does not hide.
+    /// Returns the parent that hides a check, or the end of the wait for its parents. A check that
+    /// reports a failure is not hidden.
     fn parents(&self, check: u64, before: Option<HoldCause>, now: i64) -> Option<(HoldCause, i64)> {
-        let own = &self.model.checks[&check];
+        let model_check = &self.model.checks[&check];
         if self.replayed_check(check).outcomes.last() != Some(&RunOutcome::Missed) {
             return None;
         }
-        let parents: Vec<_> = own
+        let parents: Vec<_> = model_check
             .parents
             .iter()
             .copied()
@@ -147,7 +149,7 @@ impl AlertModel {
         if matches!(before, Some(HoldCause::Parent | HoldCause::HiddenBehind(_))) {
             return None;
         }
-        let waited =
+        let deadlines =
             parents
                 .into_iter()
                 .filter_map(|parent| match self.announcements.get(&parent) {
@@ -156,45 +158,45 @@ impl AlertModel {
                     }
                     Some(AnnouncementState::Announced { .. }) => None,
                     None => {
-                        let story = self.replayed_check(parent);
-                        let has_reported = story
+                        let replay = self.replayed_check(parent);
+                        let has_reported = replay
                             .last_ping
                             .is_some_and(|at| at > self.replayed_check(check).changed);
-                        story
+                        replay
                             .deadline()
                             .filter(|deadline| !has_reported && *deadline <= now + RECHECK_INTERVAL)
                     }
                 });
-        waited
+        deadlines
             .max()
             .map(|at| (HoldCause::Parent, at.max(now) + SECOND))
     }
 
-    /// Whether people know of a check, or of one above it, that it is down.
+    /// True if channels were notified that a check or one above it is down.
     pub(in crate::simulation::alerts) fn is_downtime_known(&self, check: u64) -> bool {
         match self.announcements.get(&check) {
-            Some(AnnouncementState::Announced { heard: true }) => self
+            Some(AnnouncementState::Announced { reached: true }) => self
                 .audience(check, AlertEvent::Down)
                 .into_iter()
                 .any(|channel| !self.is_disabled(channel)),
             Some(AnnouncementState::Held {
-                why: HoldCause::HiddenBehind(parent),
+                cause: HoldCause::HiddenBehind(parent),
                 ..
             }) => self.is_downtime_known(*parent),
             _ => false,
         }
     }
 
-    /// What hides behind a check that hides nothing any more gets its grace to report.
+    /// Lets the checks behind a parent that hides them no longer report within their grace.
     pub(super) fn release_children(&mut self, parent: u64, now: i64) {
         if self.is_downtime_known(parent) {
             return;
         }
-        let is_behind = |told: &AnnouncementState| matches!(told, AnnouncementState::Held { why: HoldCause::HiddenBehind(of), .. } if *of == parent);
+        let is_hidden = |announcement: &AnnouncementState| matches!(announcement, AnnouncementState::Held { cause: HoldCause::HiddenBehind(of), .. } if *of == parent);
         let hidden: Vec<_> = self
             .announcements
             .iter()
-            .filter(|(_, told)| is_behind(told))
+            .filter(|(_, announcement)| is_hidden(announcement))
             .map(|(check, _)| *check)
             .collect();
         for check in hidden {
@@ -203,7 +205,7 @@ impl AlertModel {
             self.announcements.insert(
                 check,
                 AnnouncementState::Held {
-                    why: HoldCause::Parent,
+                    cause: HoldCause::Parent,
                     until,
                 },
             );
@@ -211,33 +213,34 @@ impl AlertModel {
         }
     }
 
-    /// The end of the latest time without pings in which the one may have been lost that was
-    /// missing at that deadline.
+    /// Returns the end of the latest outage in which the ping before that deadline may have been
+    /// lost.
     pub(super) fn outage(&self, check: u64, deadline: i64, now: i64) -> Option<i64> {
         let expected = deadline - self.replayed_check(check).rules().grace * SECOND;
-        let past = self
+        let past_outages = self
             .outages
             .iter()
             .rev()
             .filter(|(from, _)| *from <= now)
             .map(|(from, to)| (*from, now.min(*to)));
-        past.filter(|(from, to)| expected <= *to && deadline >= *from)
+        past_outages
+            .filter(|(from, to)| expected <= *to && deadline >= *from)
             .map(|(_, to)| to)
             .next()
     }
 
-    /// Until when a check whose ping may have been lost has the chance to report; `None`: that has
-    /// been over for long.
+    /// Returns the deadline for repeating a ping that may have been lost in an outage, or `None` if
+    /// it has passed.
     pub(super) fn lost_ping_deadline(&self, check: u64, outage: i64, now: i64) -> Option<i64> {
-        let story = self.replayed_check(check);
+        let replay = self.replayed_check(check);
         let end = outage + LOST_PING_GRACE;
-        let expected = match story.rules().period {
+        let expected = match replay.rules().period {
             ModelPeriod::Seconds(period) => Some(outage + period * SECOND),
             _ => self.next_expected(check, outage),
         };
         let next = expected
-            .filter(|_| self.last_sign(check) <= outage)
-            .map(|at| at + story.rules().grace * SECOND);
+            .filter(|_| self.last_activity(check) <= outage)
+            .map(|at| at + replay.rules().grace * SECOND);
         (now < end).then(|| {
             next.filter(|at| *at < end)
                 .unwrap_or(outage + SHORT_PARENT_WAIT)
