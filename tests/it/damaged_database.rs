@@ -1,5 +1,5 @@
-//! Unreadable and corrupt pages, hanging disks, missing files: each affects only the data that it
-//! touches, as long as it lasts.
+//! Unreadable and corrupt pages, hanging disks and missing files. Each fault affects only the data
+//! that it touches, and only while it lasts.
 
 use std::ops::Range;
 
@@ -22,25 +22,25 @@ use crate::support::server::{START, TestServer};
 
 const PAGE: usize = 4096;
 
-/// A body that no other ping has, so large that the cache of redb holds few of them.
+/// Returns a large body that no other ping has. The cache of redb holds few of them.
 fn body(number: usize) -> Bytes {
     format!("body {number:03} ").repeat(10_000).into()
 }
 
-/// Pages that begin a leaf of a redb tree and match `chosen`. The first byte of a leaf is 1; its
-/// third and fourth give the number of rows.
-fn leaf_pages(disk: &Disk, chosen: impl Fn(&[u8]) -> bool) -> Vec<Range<usize>> {
+/// Returns the pages that begin a leaf of a redb tree and match `is_match`. The first byte of a
+/// leaf is 1; its third and fourth contain the number of rows.
+fn leaf_pages(disk: &Disk, is_match: impl Fn(&[u8]) -> bool) -> Vec<Range<usize>> {
     let bytes = disk.bytes();
     let pages = bytes
         .chunks(PAGE)
         .enumerate()
-        .filter(|(_, page)| page.len() == PAGE && page[0] == 1 && chosen(page));
+        .filter(|(_, page)| page.len() == PAGE && page[0] == 1 && is_match(page));
     pages
         .map(|(number, _)| number * PAGE..(number + 1) * PAGE)
         .collect()
 }
 
-/// Leaves that contain bodies with these numbers.
+/// Returns the leaves that contain bodies with these numbers.
 fn body_leaf_pages(disk: &Disk, numbers: Range<usize>) -> Vec<Range<usize>> {
     leaf_pages(disk, |page| {
         let at = page[..100].windows(5).position(|window| window == b"body ");
@@ -51,8 +51,8 @@ fn body_leaf_pages(disk: &Disk, numbers: Range<usize>) -> Vec<Range<usize>> {
     })
 }
 
-/// Leaves of the ping log whose first arrival is in the range. The keys, 8 bytes each, follow the
-/// end offsets of all values.
+/// Returns the leaves of the ping log whose first arrival is in the range. The keys, 8 bytes each,
+/// follow the end offsets of all values.
 fn ping_leaf_pages(disk: &Disk, arrivals: Range<u64>) -> Vec<Range<usize>> {
     leaf_pages(disk, |page| {
         let rows = usize::from(u16::from_le_bytes([page[2], page[3]]));
@@ -65,12 +65,12 @@ fn ping_leaf_pages(disk: &Disk, arrivals: Range<u64>) -> Vec<Range<usize>> {
     })
 }
 
-/// Number of earlier pings, of the other check, 8.
+/// Number of old pings of check 8.
 const OLD: usize = 300;
 
-/// An engine that has just started, with more pings than the cache of redb holds.
+/// Opens an engine that has just started, with more pings than the cache of redb holds.
 fn filled_engine(disk: &Disk) -> (TestEngine, CheckId) {
-    // The sweep does not run meanwhile.
+    // These limits keep the sweep from running.
     let thresholds = HousekeepingLimits {
         slack_bytes: 1 << 30,
         ..HousekeepingLimits::default()
@@ -92,7 +92,7 @@ fn stop(mut engine: TestEngine) {
     while engine.writer.step(false) == Ok(true) {}
 }
 
-/// Bodies that cannot be read.
+/// Returns the numbers of the bodies that cannot be read.
 fn unreadable_bodies(engine: &TestEngine, id: CheckId) -> Vec<usize> {
     let check = engine.read_check(id);
     (1..=PINGS)
@@ -131,8 +131,8 @@ fn an_unreadable_page_affects_only_its_own_data_until_it_can_be_read() {
         })
     ));
     for _ in 0..20 {
-        // Nothing else is affected: pings are accepted, other bodies are read, and the file is not
-        // rewritten.
+        // Nothing else is affected: pings are accepted, other bodies are readable, and the file is
+        // not rewritten.
         assert_eq!(
             engine.execute(ping(7, PingKind::Success, "more")),
             CommandOutcome::Pinged
@@ -185,9 +185,9 @@ fn the_sweep_skips_unreadable_rows() {
     let mut engine = TestEngine::open(disk.medium(), thresholds);
     // The cache holds the newest bodies.
     unreadable_bodies(&engine, id);
-    let spoiled = ping_leaf_pages(&disk, 50..100);
-    assert!(!spoiled.is_empty());
-    disk.make_unreadable(spoiled);
+    let damaged = ping_leaf_pages(&disk, 50..100);
+    assert!(!damaged.is_empty());
+    disk.make_unreadable(damaged);
     let project = ProjectId(1);
     engine.execute(Command::UpdateProject {
         project,
@@ -227,7 +227,7 @@ fn a_recovery_rewrites_the_readable_rows() {
     engine.create_project(10);
     engine.create_check(7);
     engine.execute(ping(7, PingKind::Success, "kept"));
-    // A page that was never used cannot be read either.
+    // A page that was never used is unreadable, too.
     let empty = disk
         .bytes()
         .chunks(PAGE)
@@ -305,9 +305,9 @@ async fn a_hanging_disk_is_reported_within_seconds_until_it_answers() {
             answer.header("retry-after").map(str::to_owned),
         )
     };
-    let told = async {
+    let refused = async {
         assert_eq!(server.get("/healthz").await.status, 200);
-        // Until the ping has reached the disk and the watchdog has checked.
+        // Polls until the ping has reached the disk and the watchdog has run.
         loop {
             if server.get("/healthz").await.status == 503 {
                 break server.get(&path).await.status;
@@ -315,7 +315,10 @@ async fn a_hanging_disk_is_reported_within_seconds_until_it_answers() {
             server.clock.advance_secs(1);
         }
     };
-    assert_eq!(tokio::join!(waiting, told), ((503, Some("1".into())), 503));
+    assert_eq!(
+        tokio::join!(waiting, refused),
+        ((503, Some("1".into())), 503)
+    );
     drop(hanging);
     while server.get("/healthz").await.status != 200 {}
     assert_eq!(server.get(&path).await.status, 200);
@@ -337,7 +340,7 @@ fn a_clock_jump_during_a_step_is_not_reported_as_a_hanging_disk() {
             assert_eq!(engine.writer.step(false), Ok(true));
             engine
         });
-        // A step with an age is in progress.
+        // Waits until the step in progress has an age.
         while handle.step_age().is_zero() {
             clock.advance_secs(1);
             std::thread::yield_now();
@@ -380,25 +383,34 @@ fn pings_are_refused_if_the_file_is_missing_changed_or_truncated() {
     );
     engine.create_project(10);
     engine.create_check(7);
-    let look = |engine: &mut TestEngine| {
+    let ping_after_pause = |engine: &mut TestEngine| {
         engine.clock.advance_secs(1);
         engine.batch([ping(7, PingKind::Success, "")]).remove(0)
     };
-    let mut taken = 0;
+    let mut accepted = 0;
     for is_replaced in [false, true] {
         std::fs::rename(&file, &moved_file).unwrap();
         if is_replaced {
             std::fs::copy(&moved_file, &file).unwrap();
         }
         for _ in 0..3 {
-            assert_eq!(look(&mut engine), Err(Unavailable::StorageFailed));
+            assert_eq!(
+                ping_after_pause(&mut engine),
+                Err(Unavailable::StorageFailed)
+            );
             assert!(!engine.handle.is_writable());
         }
         // The restored file is the same file again.
         std::fs::rename(&moved_file, &file).unwrap();
-        assert_eq!(look(&mut engine), Err(Unavailable::StorageFailed));
-        assert_eq!(look(&mut engine), Ok(Ok(CommandOutcome::Pinged)));
-        taken += 1;
+        assert_eq!(
+            ping_after_pause(&mut engine),
+            Err(Unavailable::StorageFailed)
+        );
+        assert_eq!(
+            ping_after_pause(&mut engine),
+            Ok(Ok(CommandOutcome::Pinged))
+        );
+        accepted += 1;
     }
     let len = std::fs::metadata(&file).unwrap().len();
     std::fs::OpenOptions::new()
@@ -408,13 +420,16 @@ fn pings_are_refused_if_the_file_is_missing_changed_or_truncated() {
         .set_len(len / 2)
         .unwrap();
     for _ in 0..3 {
-        assert_eq!(look(&mut engine), Err(Unavailable::StorageFailed));
+        assert_eq!(
+            ping_after_pause(&mut engine),
+            Err(Unavailable::StorageFailed)
+        );
         assert!(!engine.handle.is_writable());
     }
     let id = engine
         .handle
         .with_state(|state| state.checks().next().unwrap().id);
-    assert_eq!(engine.read_check(id).state.n_pings, taken);
+    assert_eq!(engine.read_check(id).state.n_pings, accepted);
 }
 
 #[test]
@@ -464,7 +479,7 @@ pub(crate) fn put_row(disk: &Disk, table: &str, key: u64, change: impl Fn(Vec<u8
             .unwrap();
         let row = redb::ReadableTable::get(&rows, key)
             .unwrap()
-            .expect("the row is there")
+            .expect("the row exists")
             .value()
             .to_vec();
         rows.insert(key, change(row).as_slice()).unwrap();
@@ -529,7 +544,8 @@ fn unreadable_rows_are_quarantined_and_the_rest_works() {
                 .as_deref(),
             Some(&b"kept"[..])
         );
-        // The damaged check waits for its owner and accepts pings meanwhile; the other continues.
+        // The check with the damaged schedule is paused and accepts pings; the other one works as
+        // usual.
         assert_eq!(
             engine.execute(ping(7, PingKind::Success, "kept")),
             CommandOutcome::Pinged
@@ -552,7 +568,7 @@ fn unreadable_rows_are_quarantined_and_the_rest_works() {
         quarantine
             .get(("pings", 2))
             .unwrap()
-            .expect("the entry of the log")
+            .expect("the quarantined log entry")
             .value(),
         [99]
     );

@@ -1,4 +1,4 @@
-//! Disks that fail or are full: callers get errors, acknowledged data stays, and the service
+//! Disks that fail or are full: callers get errors, acknowledged data survives, and the engine
 //! recovers with its disk.
 
 use std::io;
@@ -31,7 +31,7 @@ fn body(kib: usize) -> Bytes {
     vec![b'x'; kib << 10].into()
 }
 
-/// Ping count of the check in memory, and in its log if that can be read.
+/// Returns the ping count of the check in memory, and that in its log if the log is readable.
 fn counts(engine: &TestEngine, id: CheckId) -> (u64, Option<usize>) {
     let check = engine.read_check(id);
     (
@@ -67,28 +67,29 @@ fn any_failing_operation_gives_an_error_and_changes_all_or_nothing() {
             ];
             let read = counts(&engine, id);
             let answers = engine.batch(batch);
-            let refused = answers
+            let rejected = answers
                 .iter()
                 .filter(|answer| matches!(answer, Err(Unavailable::StorageFailed)))
                 .count();
-            if refused == 0 {
-                // The batch, and the reads before it, need fewer operations than that.
+            if rejected == 0 {
+                // The batch and the reads before it need fewer operations than `after`.
                 assert!(
                     answers.iter().all(|answer| matches!(answer, Ok(Ok(_))))
                         && read == (20, Some(20))
                 );
-                let certain = matches!(operation, DiskOperation::Write | DiskOperation::Sync);
-                assert!(after > 0 || !certain, "{operation:?} was never asked for");
+                let is_always_used =
+                    matches!(operation, DiskOperation::Write | DiskOperation::Sync);
+                assert!(after > 0 || !is_always_used, "{operation:?} was never used");
                 break;
             }
-            assert_eq!(refused, answers.len());
+            assert_eq!(rejected, answers.len());
             assert!(!engine.handle.is_writable());
-            // Memory is not ahead of the file. The file either has the expected pings or cannot be
-            // read.
-            let (seen, logged) = counts(&engine, id);
+            // Memory is never ahead of the file. The file either has the expected pings or is
+            // unreadable.
+            let (in_memory, logged) = counts(&engine, id);
             assert!(
-                seen == 20 && logged.is_none_or(|logged| logged == 20),
-                "{operation:?} {after}: {seen} {logged:?}"
+                in_memory == 20 && logged.is_none_or(|logged| logged == 20),
+                "{operation:?} {after}: {in_memory} {logged:?}"
             );
             assert!(
                 engine
@@ -101,7 +102,7 @@ fn any_failing_operation_gives_an_error_and_changes_all_or_nothing() {
             );
             disk.heal();
             recover(&mut engine);
-            // Either the whole batch is there or nothing of it.
+            // Either the whole batch is stored or none of it.
             let whole = engine
                 .handle
                 .with_state(|state| state.check_by_uuid(uuid::Uuid::from_u128(9)).is_some());
@@ -128,21 +129,21 @@ fn a_database_that_can_no_longer_be_read_is_reopened() {
     let (mut engine, id) = engine_with_pings(disk.medium(), 0);
     // More bodies than the cache holds.
     engine.batch((0..300).map(|_| ping(7, PingKind::Success, body(90))));
-    let wrong = |engine: &TestEngine| {
+    let first_wrong_body = |engine: &TestEngine| {
         (1..=300).find(|n| {
             let found = engine.handle.body(&engine.read_check(id), *n);
             !matches!(found, Ok(Some(found)) if found == body(90))
         })
     };
-    assert_eq!(wrong(&engine), None);
+    assert_eq!(first_wrong_body(&engine), None);
     disk.fail_after(DiskOperation::Read, 0);
-    assert!(wrong(&engine).is_some());
+    assert!(first_wrong_body(&engine).is_some());
     disk.heal();
-    // No ping is needed for that.
+    // The watchdog notices that without a ping.
     engine.handle.check_writer();
     recover(&mut engine);
     assert_eq!(
-        (counts(&engine, id), wrong(&engine)),
+        (counts(&engine, id), first_wrong_body(&engine)),
         ((300, Some(300)), None)
     );
 }
@@ -194,9 +195,9 @@ fn a_full_disk_refuses_pings_until_there_is_space() {
     let (mut engine, id) = engine_with_pings(disk.medium(), 5);
     disk.set_capacity(Some(disk.len() + 100_000));
     let acknowledged = fill(&mut engine);
-    let (seen, logged) = counts(&engine, id);
+    let (in_memory, logged) = counts(&engine, id);
     assert_eq!(
-        (seen, logged),
+        (in_memory, logged),
         (5 + acknowledged, Some(5 + acknowledged as usize))
     );
     disk.set_capacity(None);
@@ -259,55 +260,55 @@ fn a_full_file_system_refuses_pings_until_there_is_space() -> io::Result<()> {
             return Ok(());
         }
     };
-    let ballast = file_system.path().join("ballast");
-    std::fs::write(&ballast, vec![1; 4 << 20])?;
+    let filler = file_system.path().join("filler");
+    std::fs::write(&filler, vec![1; 4 << 20])?;
     let data = file_system.path().join("data");
     let medium = || Medium::Directory(data.clone());
     let (mut engine, id) = engine_with_pings(medium(), 5);
     let mut acknowledged = fill(&mut engine);
-    // The disk had no space for doubling the file, and the file no dead data. The rest of the disk
-    // is used up now.
+    // The disk had no space for doubling the file, and the file no unused pages. The rest of the
+    // disk fills up now.
     recover(&mut engine);
     acknowledged += fill(&mut engine);
     println!(
         "{acknowledged} pings of 90 KiB until {} was full",
         data.join(FILE_NAME).display()
     );
-    // Pings are still refused, acknowledged data can be read all the while, and nothing more is
-    // written in between.
-    let refused = |engine: &mut TestEngine| {
+    // Pings are still rejected. In the meantime acknowledged data is readable and nothing is
+    // written.
+    let rejected = |engine: &mut TestEngine| {
         assert_eq!(
             engine.batch([ping(7, PingKind::Success, body(90))]),
             [Err(Unavailable::StorageFailed)]
         );
     };
-    refused(&mut engine);
-    let (seen, logged) = counts(&engine, id);
-    // A ping that was refused at its last step may be stored.
+    rejected(&mut engine);
+    let (in_memory, logged) = counts(&engine, id);
+    // A ping that was rejected at its last step may be stored.
     assert!(
-        seen >= 5 + acknowledged && logged == Some(seen as usize),
-        "{seen} {logged:?} {acknowledged}"
+        in_memory >= 5 + acknowledged && logged == Some(in_memory as usize),
+        "{in_memory} {logged:?} {acknowledged}"
     );
     for _ in 0..3 {
-        refused(&mut engine);
-        assert_eq!(counts(&engine, id), (seen, logged));
+        rejected(&mut engine);
+        assert_eq!(counts(&engine, id), (in_memory, logged));
     }
-    // A restart neither helps nor harms.
+    // A restart changes nothing.
     drop(engine);
     let mut engine = TestEngine::open(medium(), HousekeepingLimits::default());
     assert!(counts(&engine, id).0 >= 5 + acknowledged);
     fill(&mut engine);
-    std::fs::remove_file(&ballast)?;
+    std::fs::remove_file(&filler)?;
     recover(&mut engine);
     let recovered = counts(&engine, id).0;
     assert!(recovered >= 5 + acknowledged);
     // The first ping may find too little space for doubling the file.
-    let taken = (0..3).any(|_| {
+    let accepted = (0..3).any(|_| {
         let answer = engine.batch([ping(7, PingKind::Success, body(90))]);
         recover(&mut engine);
         answer == [Ok(Ok(CommandOutcome::Pinged))]
     });
-    assert!(taken);
+    assert!(accepted);
     assert_eq!(
         engine.execute(Command::PauseCheck(id)),
         CommandOutcome::Check(Box::new(engine.read_check(id)))
@@ -343,7 +344,7 @@ fn a_full_file_system_recovers_by_itself_if_there_is_dead_data() {
     );
     engine.create_project(2);
     let id = engine.create_check(7);
-    let taken = (0..400)
+    let accepted = (0..400)
         .filter(|_| {
             engine
                 .batch([ping(7, PingKind::Success, body(90))])
@@ -351,12 +352,15 @@ fn a_full_file_system_recovers_by_itself_if_there_is_dead_data() {
                 .is_ok()
         })
         .count();
-    assert!((300..400).contains(&taken), "{taken} of 400 pings taken");
+    assert!(
+        (300..400).contains(&accepted),
+        "{accepted} of 400 pings accepted"
+    );
     assert_eq!(
         engine.handle.pings(&engine.read_check(id)).unwrap().len(),
         2
     );
-    // Space that was requested without success is not kept.
+    // Space that could not be allocated in full is released.
     let rest = std::fs::write(file_system.path().join("rest"), [1; 100_000]);
     assert!(rest.is_ok(), "{rest:?}");
 }

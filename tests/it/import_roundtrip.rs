@@ -1,5 +1,5 @@
-//! Round trip of an export: a server that imports it answers every API request alike, and exports
-//! the same lines.
+//! Round trip of an export: a server that imports it gives the same answer to each API request, and
+//! exports the same lines.
 
 mod simulated_databases;
 
@@ -46,7 +46,7 @@ use uuid::Uuid;
 
 use crate::support::server::{START, TestServer};
 
-/// A key of the project that is imported.
+/// A key of the imported project.
 const RW: &str = "imported-key-of-thirty-two-chars";
 
 async fn step(handle: &Handle, command: ImportStep) -> Result<CommandOutcome, CommandError> {
@@ -71,7 +71,7 @@ async fn import_all(
     )
     .await?
     else {
-        panic!("it has not begun");
+        panic!("the import did not begin");
     };
     let checks = numbering::check_ids(&imported, import.0);
     let mut expected = ImportItemCounts::default();
@@ -141,24 +141,26 @@ fn export_lines(handle: &Handle, logs: bool) -> String {
     String::from_utf8(lines).unwrap()
 }
 
-/// Parses the lines, or returns the reason for their refusal.
+/// Parses the lines, or returns the reason why they are invalid.
 fn read(
     handle: &Handle,
     lines: &[u8],
-    chosen: &[ProjectSelection],
+    selections: &[ProjectSelection],
 ) -> Result<(ImportContents, Vec<ImportLogEntry>), String> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("all.jsonl");
     std::fs::write(&path, lines).unwrap();
-    let told = |problem: String| problem.replace(&format!("{}: ", path.display()), "");
+    let without_path = |problem: String| problem.replace(&format!("{}: ", path.display()), "");
     let mut entries = Vec::new();
-    let mut reading =
-        ExportReader::open(&path, chosen, handle.random(), &mut |_| {}).map_err(told)?;
+    let mut reading = ExportReader::open(&path, selections, handle.random(), &mut |_| {})
+        .map_err(without_path)?;
     let mut take = |entry| {
         entries.push(entry);
         ControlFlow::Continue(())
     };
-    reading.read_logs(&mut |_| {}, &mut take).map_err(told)?;
+    reading
+        .read_logs(&mut |_| {}, &mut take)
+        .map_err(without_path)?;
     Ok((reading.finish(handle.now()).0, entries))
 }
 
@@ -167,13 +169,14 @@ async fn import(handle: &Handle, lines: &str) -> Result<usize, CommandError> {
     import_all(handle, imported, entries).await
 }
 
-/// All lines except the first, which has the time, and the last, which has the checksum.
+/// Returns all lines except the first, which contains the time, and the last, which contains the
+/// checksum.
 fn lines_between(lines: &str) -> Vec<&str> {
     let all: Vec<_> = lines.lines().collect();
     all[1..all.len() - 1].to_vec()
 }
 
-/// A server without a project, whose clock shows the same time as the other's.
+/// Starts a server without a project, with the same time as the other server.
 async fn empty_server() -> TestServer {
     empty_server_at(START).await
 }
@@ -219,7 +222,7 @@ fn check(uuid: u128, status: Status) -> ImportedCheck {
         Some(Uuid::from_u128(uuid + (1 << 64))),
     );
     let parents = Box::default();
-    let behind = None;
+    let down_parent = None;
     let managed = None;
     ImportedCheck {
         uuid,
@@ -229,7 +232,7 @@ fn check(uuid: u128, status: Status) -> ImportedCheck {
         channels,
         parents,
         state,
-        down_parent: behind,
+        down_parent,
         managed_by: managed,
     }
 }
@@ -237,7 +240,7 @@ fn check(uuid: u128, status: Status) -> ImportedCheck {
 fn key(secret: ImportedKeySecret, label: &str) -> ImportedKey {
     let hint = "hint".into();
     let label = KeyLabel::parse(label).unwrap();
-    let used = (!label.as_str().is_empty()).then(|| KeyUse {
+    let last_use = (!label.as_str().is_empty()).then(|| KeyUse {
         at: moment(5),
         from: [192, 0, 2, 7].into(),
     });
@@ -246,7 +249,7 @@ fn key(secret: ImportedKeySecret, label: &str) -> ImportedKey {
         hint,
         label,
         created: Some(moment(50_000)),
-        last_use: used,
+        last_use,
         managed_by: None,
     }
 }
@@ -261,34 +264,36 @@ fn imported_of_every_kind() -> ImportContents {
         secret_index: secret,
         digest: secrets[usize::from(secret)].digest_key(text.as_bytes()),
     };
-    let mut late = check(21, Status::Down);
-    late.state.notification = NotificationState::Pending {
+    let mut overdue_check = check(21, Status::Down);
+    overdue_check.state.notification = NotificationState::Pending {
         at: moment(-600),
         reason: HoldReason::ParentDown(CheckId(0)),
     };
-    (late.parents, late.down_parent) = (
+    (overdue_check.parents, overdue_check.down_parent) = (
         Box::new([Uuid::from_u128(23), Uuid::from_u128(22)]),
         Some(Uuid::from_u128(23)),
     );
-    (late.settings.failure_threshold, late.managed_by) =
-        (FailureThreshold::parse(3).unwrap(), owner("homelab"));
+    (
+        overdue_check.settings.failure_threshold,
+        overdue_check.managed_by,
+    ) = (FailureThreshold::parse(3).unwrap(), owner("homelab"));
     [RunOutcome::Success, RunOutcome::Missed, RunOutcome::Fail]
         .into_iter()
-        .for_each(|outcome| late.state.outcomes.push(outcome));
-    late.state.failures = 2;
+        .for_each(|outcome| overdue_check.state.outcomes.push(outcome));
+    overdue_check.state.failures = 2;
     let mut router = check(22, Status::Down);
     router.state.notification = NotificationState::Undelivered;
     let mut root = check(23, Status::Down);
     root.state.notification = NotificationState::Notified;
-    let mut running = check(24, Status::Up);
-    running.state.run = Some(OngoingRun {
+    let mut running_check = check(24, Status::Up);
+    running_check.state.run = Some(OngoingRun {
         start: moment(60),
         rid: Some(Uuid::from_u128(7)),
     });
-    running.state.last_duration = Some(1_234_567);
-    running.state.outcomes = RecentOutcomes::from_bits(u64::MAX / 3);
+    running_check.state.last_duration = Some(1_234_567);
+    running_check.state.outcomes = RecentOutcomes::from_bits(u64::MAX / 3);
     let schedule = Schedule::parse("Mon..Fri *-*-* 03:30").unwrap();
-    (running.settings.schedule, running.settings.tz) = (
+    (running_check.settings.schedule, running_check.settings.tz) = (
         Some(Arc::new(schedule)),
         Timezone::parse("Europe/Riga").unwrap(),
     );
@@ -298,12 +303,12 @@ fn imported_of_every_kind() -> ImportContents {
                 .unwrap(),
         )
     };
-    let lacking = ChannelSettings::from_incomplete(
+    let incomplete_settings = ChannelSettings::from_incomplete(
         channels::find_kind("telegram").unwrap(),
         [("chat", "12")],
     )
     .unwrap();
-    let trouble = |reason: &str| Some((moment(70), reason.into()));
+    let problem_at = |reason: &str| Some((moment(70), reason.into()));
     let name = |text: &str| ChannelName::parse(text).unwrap();
     let channels = vec![
         ImportedChannel {
@@ -312,7 +317,7 @@ fn imported_of_every_kind() -> ImportContents {
             settings: webhook("http://192.0.2.1/"),
             set_by_operator: false,
             health: ChannelHealth {
-                failing: trouble("no answer"),
+                failing: problem_at("no answer"),
                 ..ChannelHealth::default()
             },
             managed_by: owner("homelab"),
@@ -320,10 +325,10 @@ fn imported_of_every_kind() -> ImportContents {
         ImportedChannel {
             uuid: Uuid::from_u128(901),
             name: name(""),
-            settings: ImportedSettings::Complete(lacking),
+            settings: ImportedSettings::Complete(incomplete_settings),
             set_by_operator: true,
             health: ChannelHealth {
-                disabled: trouble("imported without token"),
+                disabled: problem_at("imported without token"),
                 ..ChannelHealth::default()
             },
             managed_by: None,
@@ -376,10 +381,10 @@ fn imported_of_every_kind() -> ImportContents {
         channels,
         windows,
         checks: vec![
-            late,
+            overdue_check,
             router,
             root,
-            running,
+            running_check,
             check(25, Status::Paused),
             check(26, Status::New),
         ],
@@ -404,7 +409,7 @@ fn imported_of_every_kind() -> ImportContents {
         order: SortOrder::parse("-name").unwrap(),
         page_size: 1000,
     };
-    let taste = UserPreferences {
+    let preferences = UserPreferences {
         zone: Some(Timezone::parse("Asia/Tokyo").unwrap()),
         theme: Theme::Dark,
         shortcuts: false,
@@ -417,16 +422,16 @@ fn imported_of_every_kind() -> ImportContents {
         recovery_hashes: recovery,
     });
     let member = vec![(Uuid::from_u128(500), Membership::ReadOnly)];
-    let bob = ImportedUser {
+    let disabled_user = ImportedUser {
         owner: false,
         projects: member,
-        preferences: taste,
+        preferences,
         second_factor: second,
         disabled: true,
         managed_by: owner("people"),
         ..user("Bob", 62)
     };
-    let users = vec![user("ann", 61), bob];
+    let users = vec![user("ann", 61), disabled_user];
     assert!(users[0].password.is_some());
     ImportContents {
         projects: vec![project],
@@ -451,9 +456,9 @@ fn log() -> Vec<ImportLogEntry> {
         .into_iter()
         .chain([FlipCause::ExitStatus(9.try_into().unwrap())]);
     let mut entries = Vec::new();
-    for (place, cause) in (0_i64..).zip(causes) {
+    for (index, cause) in (0_i64..).zip(causes) {
         // The clock was set back once.
-        let at = moment(20_000 - 2_000 * place + if place == 4 { 9_000 } else { 0 });
+        let at = moment(20_000 - 2_000 * index + if index == 4 { 9_000 } else { 0 });
         for (from, to, cause) in [
             (Status::Up, Status::Down, cause),
             (Status::Down, Status::Up, FlipCause::Success),
@@ -478,7 +483,7 @@ fn log() -> Vec<ImportLogEntry> {
         PingKind::Log,
         PingKind::Ignored,
     ];
-    // There is no ping 4: earlier pings are not shown.
+    // Ping 4 is missing, so earlier pings are not shown.
     for n in (1..=9_u64).filter(|n| *n != 4) {
         let method = PingMethod::ALL[n as usize % 8];
         let (scheme, addr) = if n % 2 == 0 {
@@ -518,14 +523,14 @@ async fn full_server() -> TestServer {
     import_all(handle, imported_of_every_kind(), log())
         .await
         .unwrap();
-    let posted = json!({
+    let request = json!({
         "name": "Nightly \"backup\"\n", "slug": "nightly", "tags": "a b", "desc": "ž\u{1}\\",
         "schedule": "30 3 * * *", "tz": "Asia/Tokyo", "grace": 7200, "manual_resume": true,
         "methods": "POST", "start_kw": "begin", "success_kw": "ok, fine", "failure_kw": "error",
         "filter_subject": true, "filter_body": true, "filter_http_body": true,
         "filter_default_fail": true,
     });
-    let cron = server.create_check(posted).await;
+    let cron = server.create_check(request).await;
     let simple = server
         .create_check(json!({ "slug": "simple", "timeout": 90 }))
         .await;
@@ -621,9 +626,9 @@ async fn answers(server: &TestServer, keys: &[&str]) -> Vec<(String, u16, String
 }
 
 fn assert_same<T: PartialEq + std::fmt::Debug>(one: &[T], other: &[T]) {
-    let cut = |thing: &T| format!("{thing:?}").chars().take(1000).collect::<String>();
+    let truncated = |item: &T| format!("{item:?}").chars().take(1000).collect::<String>();
     for (one, other) in one.iter().zip(other) {
-        assert!(one == other, "{}\n{}", cut(one), cut(other));
+        assert!(one == other, "{}\n{}", truncated(one), truncated(other));
     }
     assert_eq!(one.len(), other.len());
 }
@@ -636,7 +641,8 @@ async fn an_import_contains_everything_that_was_exported() {
         one.main.read_only_key.as_str(),
         RW,
     ];
-    // This comes before the export, because the first use of a key within the hour is stored.
+    // The answers are read before the export: they are the first use of the keys in an hour, which
+    // is stored.
     let answers_before = answers(&one, keys).await;
     for part in [
         "/pings/5/body",
@@ -675,16 +681,16 @@ async fn an_import_contains_everything_that_was_exported() {
 async fn an_export_without_logs_contains_the_rest() {
     let one = full_server().await;
     let lines = export_lines(&one.handle, false);
-    let whole = export_lines(&one.handle, true);
+    let complete = export_lines(&one.handle, true);
     let is_log = |line: &&str| {
         ["{\"flip\"", "{\"ping\"", "{\"body\""]
             .iter()
             .any(|kind| line.starts_with(kind))
     };
-    assert!(!lines.lines().any(|line| is_log(&line)) && whole.lines().any(|line| is_log(&line)));
+    assert!(!lines.lines().any(|line| is_log(&line)) && complete.lines().any(|line| is_log(&line)));
     assert_same(
         &lines_between(&lines),
-        &lines_between(&whole)
+        &lines_between(&complete)
             .into_iter()
             .filter(|line| !is_log(line))
             .collect::<Vec<_>>(),
@@ -704,19 +710,24 @@ async fn selected_projects_are_imported_under_new_names_and_without_users() {
     let one = full_server().await;
     let lines = export_lines(&one.handle, true);
     let other = TestServer::start().await;
-    let chosen = |old: &str, new: Option<&str>| ProjectSelection {
+    let selections = |old: &str, new: Option<&str>| ProjectSelection {
         source_name: old.into(),
         new_name: new.map(|new| ProjectName::parse(new).unwrap()),
     };
-    let missing = read(&other.handle, lines.as_bytes(), &[chosen("Other", None)]).unwrap_err();
+    let missing = read(
+        &other.handle,
+        lines.as_bytes(),
+        &[selections("Other", None)],
+    )
+    .unwrap_err();
     assert_eq!(missing, "it has no project \"Other\"");
     let (imported, entries) = read(
         &other.handle,
         lines.as_bytes(),
-        &[chosen("Old ž", Some("New"))],
+        &[selections("Old ž", Some("New"))],
     )
     .unwrap();
-    // Three pings are older than the gap.
+    // Three pings are older than the missing one.
     assert_eq!((imported.users.len(), entries.len()), (0, log().len() - 3));
     import_all(&other.handle, imported, entries).await.unwrap();
     let names: Vec<_> = other.handle.with_state(|state| {
@@ -727,13 +738,13 @@ async fn selected_projects_are_imported_under_new_names_and_without_users() {
             .collect()
     });
     assert_eq!(names, ["main", "New"]);
-    // A server with checks of its own keeps its secret for badges.
+    // A server that has checks keeps its badge secret.
     other.create_check(json!({ "name": "own" })).await;
     let before = other.handle.badge_secret();
     let (mut imported, entries) = read(
         &other.handle,
         lines.as_bytes(),
-        &[chosen("Old ž", Some("New"))],
+        &[selections("Old ž", Some("New"))],
     )
     .unwrap();
     imported.badge_secret = Some(BadgeSecret([7; 32]));
@@ -743,7 +754,7 @@ async fn selected_projects_are_imported_under_new_names_and_without_users() {
     other.stop().await;
 }
 
-/// The same lines with a last line that matches them.
+/// Returns the lines with a matching last line.
 fn with_matching_end(lines: &[&str]) -> String {
     use sha2::Digest as _;
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -761,21 +772,22 @@ fn with_matching_end(lines: &[&str]) -> String {
 async fn a_truncated_or_altered_export_is_refused() {
     let server = full_server().await;
     let lines = export_lines(&server.handle, true);
-    let refused = |lines: &[u8]| read(&server.handle, lines, &[]).err();
-    assert_eq!(refused(lines.as_bytes()), None);
+    let error = |lines: &[u8]| read(&server.handle, lines, &[]).err();
+    assert_eq!(error(lines.as_bytes()), None);
     let all: Vec<_> = lines.lines().collect();
     assert_eq!(
-        refused(with_matching_end(&all[..all.len() - 1]).as_bytes()),
+        error(with_matching_end(&all[..all.len() - 1]).as_bytes()),
         None
     );
-    let said = |text: &str, part: &str| {
-        let refused = refused(text.as_bytes()).unwrap_or_else(|| panic!("{part}: it is taken"));
-        assert!(refused.contains(part), "{part}: {refused}");
+    let assert_invalid = |text: &str, part: &str| {
+        let error =
+            error(text.as_bytes()).unwrap_or_else(|| panic!("{part}: the import succeeded"));
+        assert!(error.contains(part), "{part}: {error}");
     };
-    // The file is cut at every line, within the first and the last lines, and at some other places.
+    // The file is cut at every line, within the first and the last lines, and at some other bytes.
     let mut length = 0;
     for line in &all {
-        said(
+        assert_invalid(
             &lines[..length],
             if length == 0 {
                 "it is empty"
@@ -785,7 +797,7 @@ async fn a_truncated_or_altered_export_is_refused() {
         );
         length += line.len() + 1;
         if length < 5000 || length == lines.len() {
-            said(
+            assert_invalid(
                 &lines[..length - 2],
                 if length < all[0].len() + 2 {
                     "line 1: it is incomplete"
@@ -796,31 +808,31 @@ async fn a_truncated_or_altered_export_is_refused() {
         }
     }
     // Two lines are swapped, one is repeated, one is missing, one byte differs.
-    let swapped: Vec<_> = [&all[..4], &[all[5], all[4]], &all[6..]].concat();
+    let altered: Vec<_> = [&all[..4], &[all[5], all[4]], &all[6..]].concat();
     for other in [
-        swapped,
+        altered,
         [&all[..5], &all[4..]].concat(),
         [&all[..4], &all[5..]].concat(),
     ] {
-        assert!(refused((other.join("\n") + "\n").as_bytes()).is_some());
+        assert!(error((other.join("\n") + "\n").as_bytes()).is_some());
     }
-    said(
+    assert_invalid(
         &lines.replacen("\"n_pings\":9", "\"n_pings\":8", 1),
         "the checksum at the end does not match",
     );
-    said(&(lines.clone() + "\n"), "unexpected data after the end");
-    said(
+    assert_invalid(&(lines.clone() + "\n"), "unexpected data after the end");
+    assert_invalid(
         &lines.replacen("\"overdue\":1", "\"overdue\":2", 1),
         "it has format version 2",
     );
-    said("{\"a\":1}\n", "it is not an export of overdue");
+    assert_invalid("{\"a\":1}\n", "it is not an export of overdue");
     let with = |line: &str| with_matching_end(&[&all[..3], &[line]].concat());
-    said(
+    assert_invalid(
         &with("{\"planet\":{}}"),
         "line 4: unknown kind of line \"planet\"",
     );
-    said(&with("[]"), "line 4: unknown kind of line \"\"");
-    said(
+    assert_invalid(&with("[]"), "line 4: unknown kind of line \"\"");
+    assert_invalid(
         &with(&all[2].replacen("{\"", "{\"moon\":1,\"", 1)),
         "line 4: unknown kind of line \"moon\"",
     );
@@ -828,7 +840,7 @@ async fn a_truncated_or_altered_export_is_refused() {
         .iter()
         .find(|line| line.starts_with("{\"project\""))
         .unwrap();
-    said(
+    assert_invalid(
         &with_matching_end(
             &[
                 &all[..1],
@@ -838,11 +850,11 @@ async fn a_truncated_or_altered_export_is_refused() {
         ),
         "line 2: unknown field `moon`",
     );
-    said(
+    assert_invalid(
         &with_matching_end(&[&all[..1], &[project, project]].concat()),
         "line 3: another project has the number 1",
     );
-    said(
+    assert_invalid(
         &with_matching_end(&[
             all[0],
             *all.iter()
@@ -851,7 +863,7 @@ async fn a_truncated_or_altered_export_is_refused() {
         ]),
         "line 2: no earlier project has the number",
     );
-    said(
+    assert_invalid(
         &with_matching_end(&[
             all[0],
             *all.iter()
@@ -860,7 +872,7 @@ async fn a_truncated_or_altered_export_is_refused() {
         ]),
         "line 2: no earlier check has the number",
     );
-    said(
+    assert_invalid(
         &with_matching_end(&[
             all[0],
             *all.iter()
@@ -869,7 +881,7 @@ async fn a_truncated_or_altered_export_is_refused() {
         ]),
         "line 2: it continues a body, but not",
     );
-    said(
+    assert_invalid(
         &with(&format!("{{\"signing\":\"{}\"}}", "A".repeat(3 << 20))),
         "line 4: it is too long",
     );
@@ -885,7 +897,7 @@ async fn an_invalid_export_leaves_nothing() {
     let lines = export_lines(&one.handle, true);
     let other = empty_server().await;
     let before = lines_between(&export_lines(&other.handle, true)).join("\n");
-    let circle = |imported: &mut ImportContents| {
+    let add_cycle = |imported: &mut ImportContents| {
         imported.projects[0].checks[2].parents = Box::new([Uuid::from_u128(21)]);
     };
     let windows = |imported: &mut ImportContents| {
@@ -898,31 +910,31 @@ async fn an_invalid_export_leaves_nothing() {
     };
     let secrets = |imported: &mut ImportContents| imported.secrets.truncate(1);
     let users = |imported: &mut ImportContents| imported.users[1].uuid = imported.users[0].uuid;
-    let refusals: [(ImportedChange, &str); 4] = [
-        (circle, "has invalid parents"),
+    let invalid_changes: [(ImportedChange, &str); 4] = [
+        (add_cycle, "has invalid parents"),
         (windows, "would have more than 200 maintenance windows"),
         (secrets, "hashed with the secret of another server"),
         (users, "the user \"Bob\" is imported twice"),
     ];
-    for (change, part) in refusals {
+    for (change, part) in invalid_changes {
         let (mut imported, entries) = read(&other.handle, lines.as_bytes(), &[]).unwrap();
         imported.projects.sort_by_key(|project| project.uuid);
-        let place = imported
+        let index = imported
             .projects
             .iter()
             .position(|project| project.uuid == Uuid::from_u128(500))
             .unwrap();
-        imported.projects.swap(0, place);
+        imported.projects.swap(0, index);
         change(&mut imported);
-        let refused = format!(
+        let error = format!(
             "{:?}",
             import_all(&other.handle, imported, entries)
                 .await
                 .unwrap_err()
         );
         assert!(
-            refused.contains(part) || refused.replace("\\\"", "\"").contains(part),
-            "{part}: {refused}"
+            error.contains(part) || error.replace("\\\"", "\"").contains(part),
+            "{part}: {error}"
         );
         assert_eq!(
             lines_between(&export_lines(&other.handle, true)).join("\n"),
@@ -935,7 +947,7 @@ async fn an_invalid_export_leaves_nothing() {
     other.stop().await;
 }
 
-/// Changes one line of this kind, and gives the lines a matching end.
+/// Changes one line of a kind and appends a matching last line.
 fn with_changed(lines: &str, kind: &str, change: impl FnOnce(&mut Value)) -> String {
     let mut all: Vec<_> = lines.lines().map(str::to_owned).collect();
     all.pop();
@@ -954,7 +966,7 @@ async fn an_export_that_no_server_writes_is_refused() {
     let server = full_server().await;
     let lines = export_lines(&server.handle, false);
     type LineChange = fn(&mut Value);
-    let refusals: [(&str, LineChange, &str); 5] = [
+    let invalid_changes: [(&str, LineChange, &str); 5] = [
         (
             "check",
             |row| row["check"]["n_pings"] = u64::MAX.into(),
@@ -985,14 +997,14 @@ async fn an_export_that_no_server_writes_is_refused() {
             "without slashes",
         ),
     ];
-    for (kind, alter, part) in refusals {
-        let refused = read(
+    for (kind, alter, part) in invalid_changes {
+        let error = read(
             &server.handle,
             with_changed(&lines, kind, alter).as_bytes(),
             &[],
         )
         .unwrap_err();
-        assert!(refused.contains(part), "{part}: {refused}");
+        assert!(error.contains(part), "{part}: {error}");
     }
     assert!(
         read(
@@ -1013,12 +1025,12 @@ async fn a_file_that_changes_between_two_reads_is_noticed() {
     std::fs::write(&path, export_lines(&server.handle, true)).unwrap();
     let mut reading = ExportReader::open(&path, &[], server.handle.random(), &mut |_| {}).unwrap();
     std::fs::write(&path, export_lines(&server.handle, false)).unwrap();
-    let refused = reading
+    let error = reading
         .read_logs(&mut |_| {}, &mut |_| ControlFlow::Continue(()))
         .unwrap_err();
     assert!(
-        refused.contains("it was changed while it was being read"),
-        "{refused}"
+        error.contains("it was changed while it was being read"),
+        "{error}"
     );
     server.stop().await;
 }
@@ -1037,7 +1049,7 @@ async fn an_import_changes_no_project_that_it_does_not_contain() {
         .projects
         .retain(|(uuid, _)| *uuid == Uuid::from_u128(500));
     let name = member.name.clone();
-    let brought = member.projects.len();
+    let imported_count = member.projects.len();
     let main = other
         .handle
         .with_state(|state| state.project(other.main.id).unwrap().project.uuid);
@@ -1052,18 +1064,20 @@ async fn an_import_changes_no_project_that_it_does_not_contain() {
     };
     assert_eq!(grant.membership_in(other.main.id), None);
     let Grant::Projects(granted) = grant else {
-        panic!("it may do everything")
+        panic!("the user has full access")
     };
-    assert_eq!((granted.iter().count(), brought), (1, 1));
+    assert_eq!((granted.iter().count(), imported_count), (1, 1));
     // The import does not replace the secret of the badges either.
     let project = one
         .handle
         .with_state(|state| state.projects().next().unwrap().project.id);
-    let mut alone = Vec::new();
-    write_export(&one.handle, Some(project), false, &mut alone).unwrap();
+    let mut single_project = Vec::new();
+    write_export(&one.handle, Some(project), false, &mut single_project).unwrap();
     assert!(
         lines.contains("{\"signing\"")
-            && !String::from_utf8(alone).unwrap().contains("{\"signing\"")
+            && !String::from_utf8(single_project)
+                .unwrap()
+                .contains("{\"signing\"")
     );
     one.stop().await;
     other.stop().await;
@@ -1085,9 +1099,9 @@ async fn rows_of_objects_fit_into_a_request() {
         .iter()
         .map(|uuid| (*uuid, Membership::ReadOnly))
         .collect();
-    for thing in numbering::number_items(imported, 1, server.handle.random()) {
-        let bytes = thing.approximate_bytes();
-        let row = serde_json::to_string(&ImportItemRow::from(thing)).unwrap();
+    for item in numbering::number_items(imported, 1, server.handle.random()) {
+        let bytes = item.approximate_bytes();
+        let row = serde_json::to_string(&ImportItemRow::from(item)).unwrap();
         // Requests are filled to an eighth of their limit, measured by this estimate.
         assert!(
             row.len() <= bytes * 6,

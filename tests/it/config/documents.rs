@@ -1,5 +1,5 @@
-//! Random configuration documents: applying one gives the declared state, an export gives the same
-//! document, and it creates the same state elsewhere.
+//! Random configuration documents. Applying one gives the declared state; an export gives the same
+//! document, which creates the same state in another database.
 
 use overdue::channels;
 use overdue::config;
@@ -32,77 +32,74 @@ fn object(fields: impl IntoIterator<Item = (&'static str, Option<Value>)>) -> Va
     )
 }
 
-fn check(dice: &SeededRng, channels: &Map<String, Value>, before: &[String]) -> Value {
-    let scheduled = dice.chance(40);
-    let words = |dice: &SeededRng| {
-        dice.optional(30, |dice| {
-            dice.pick(&[json!(["a", "b c"]), json!("a, b"), json!("")].each_ref())
+fn check(rng: &SeededRng, channels: &Map<String, Value>, earlier: &[String]) -> Value {
+    let scheduled = rng.chance(40);
+    let keywords = |rng: &SeededRng| {
+        rng.optional(30, |rng| {
+            rng.pick(&[json!(["a", "b c"]), json!("a, b"), json!("")].each_ref())
                 .clone()
         })
     };
     let filter = object([
-        ("subject", dice.optional(30, |dice| dice.chance(50).into())),
-        (
-            "http-body",
-            dice.optional(30, |dice| dice.chance(50).into()),
-        ),
+        ("subject", rng.optional(30, |rng| rng.chance(50).into())),
+        ("http-body", rng.optional(30, |rng| rng.chance(50).into())),
         (
             "default-fail",
-            dice.optional(30, |dice| dice.chance(50).into()),
+            rng.optional(30, |rng| rng.chance(50).into()),
         ),
-        ("start", words(dice)),
-        ("success", words(dice)),
-        ("failure", words(dice)),
+        ("start", keywords(rng)),
+        ("success", keywords(rng)),
+        ("failure", keywords(rng)),
     ]);
     let names: Vec<_> = channels.keys().cloned().collect();
     let assigned = names
         .iter()
-        .filter(|_| dice.chance(50))
+        .filter(|_| rng.chance(50))
         .cloned()
         .collect::<Vec<_>>();
-    let parents = before
+    let parents = earlier
         .iter()
-        .filter(|_| dice.chance(30))
+        .filter(|_| rng.chance(30))
         .cloned()
         .collect::<Vec<_>>();
     object([
-        ("name", dice.optional(50, |dice| dice.pick(&TEXTS).into())),
+        ("name", rng.optional(50, |rng| rng.pick(&TEXTS).into())),
         (
             "schedule",
             scheduled.then(|| {
-                dice.pick(&["30 3 * * *", "Sat *-*-1..7 02:00", "*/5 * * * *"])
+                rng.pick(&["30 3 * * *", "Sat *-*-1..7 02:00", "*/5 * * * *"])
                     .into()
             }),
         ),
         (
             "tz",
-            dice.optional(if scheduled { 50 } else { 10 }, |dice| {
-                dice.pick(&["UTC", "Europe/Riga"]).into()
+            rng.optional(if scheduled { 50 } else { 10 }, |rng| {
+                rng.pick(&["UTC", "Europe/Riga"]).into()
             }),
         ),
         (
             "every",
-            dice.optional(if scheduled { 0 } else { 70 }, |dice| {
-                dice.pick(&[json!(90), json!("1w"), json!("61s"), json!("2h")].each_ref())
+            rng.optional(if scheduled { 0 } else { 70 }, |rng| {
+                rng.pick(&[json!(90), json!("1w"), json!("61s"), json!("2h")].each_ref())
                     .clone()
             }),
         ),
         (
             "grace",
-            dice.optional(60, |dice| dice.pick(&["1m", "15m", "1h", "365d"]).into()),
+            rng.optional(60, |rng| rng.pick(&["1m", "15m", "1h", "365d"]).into()),
         ),
         (
             "tags",
-            dice.optional(50, |dice| {
-                dice.pick(&[json!(["prod", "db"]), json!(" odd  text "), json!([])].each_ref())
+            rng.optional(50, |rng| {
+                rng.pick(&[json!(["prod", "db"]), json!(" odd  text "), json!([])].each_ref())
                     .clone()
             }),
         ),
-        ("desc", dice.optional(30, |dice| dice.pick(&TEXTS).into())),
+        ("desc", rng.optional(30, |rng| rng.pick(&TEXTS).into())),
         (
             "channels",
-            dice.optional(60, |dice| {
-                if dice.chance(30) {
+            rng.optional(60, |rng| {
+                if rng.chance(30) {
                     "*".into()
                 } else {
                     assigned.into()
@@ -111,35 +108,35 @@ fn check(dice: &SeededRng, channels: &Map<String, Value>, before: &[String]) -> 
         ),
         (
             "manual-resume",
-            dice.optional(20, |dice| dice.chance(50).into()),
+            rng.optional(20, |rng| rng.chance(50).into()),
         ),
         (
             "methods",
-            dice.optional(20, |dice| dice.pick(&["", "POST"]).into()),
+            rng.optional(20, |rng| rng.pick(&["", "POST"]).into()),
         ),
-        ("filter", dice.optional(40, |_| filter)),
+        ("filter", rng.optional(40, |_| filter)),
         (
             "alert",
-            dice.optional(50, |dice| {
+            rng.optional(50, |rng| {
                 object([
                     (
                         "after",
-                        dice.optional(50, |dice| dice.pick(&[1, 2, 100]).into()),
+                        rng.optional(50, |rng| rng.pick(&[1, 2, 100]).into()),
                     ),
                     ("parents", Some(parents.into())),
                 ])
             }),
         ),
-        ("paused", dice.optional(10, |dice| dice.chance(50).into())),
+        ("paused", rng.optional(10, |rng| rng.chance(50).into())),
     ])
 }
 
 /// A channel of a random kind with example settings.
-fn channel(dice: &SeededRng) -> Value {
+fn channel(rng: &SeededRng) -> Value {
     let kinds: Vec<_> = channels::all_kinds()
         .filter(|kind| !kind.example.is_empty() && kind.name != "group")
         .collect();
-    let kind = kinds[dice.below(kinds.len() as u64) as usize];
+    let kind = kinds[rng.below(kinds.len() as u64) as usize];
     let mut fields: Map<String, Value> = kind
         .example
         .iter()
@@ -150,13 +147,13 @@ fn channel(dice: &SeededRng) -> Value {
 }
 
 /// Turns one of the channels into a group of some others, if there are others.
-fn with_groups(dice: &SeededRng, mut channels: Map<String, Value>) -> Map<String, Value> {
+fn with_groups(rng: &SeededRng, mut channels: Map<String, Value>) -> Map<String, Value> {
     let names: Vec<_> = channels.keys().cloned().collect();
     if let [group, members @ ..] = names.as_slice()
         && !members.is_empty()
-        && dice.chance(50)
+        && rng.chance(50)
     {
-        let members = &members[..=dice.below(members.len() as u64) as usize];
+        let members = &members[..=rng.below(members.len() as u64) as usize];
         channels.insert(
             group.clone(),
             json!({ "kind": "group", "channels": members }),
@@ -165,16 +162,16 @@ fn with_groups(dice: &SeededRng, mut channels: Map<String, Value>) -> Map<String
     channels
 }
 
-fn window(dice: &SeededRng) -> Value {
-    let tags = dice.optional(50, |_| json!(["prod"]));
-    if dice.chance(50) {
+fn window(rng: &SeededRng) -> Value {
+    let tags = rng.optional(50, |_| json!(["prod"]));
+    if rng.chance(50) {
         return object([
             ("at", Some("0 2 * * 6".into())),
-            ("for", Some(dice.pick(&["1m", "2h", "7d"]).into())),
+            ("for", Some(rng.pick(&["1m", "2h", "7d"]).into())),
             ("tags", tags),
         ]);
     }
-    let to = dice.pick(&["2040-01-01T00:00:00Z", "2040-01-01T10:00:00.5+02:00"]);
+    let to = rng.pick(&["2040-01-01T00:00:00Z", "2040-01-01T10:00:00.5+02:00"]);
     object([
         ("from", Some("2039-12-31T00:00:00Z".into())),
         ("to", Some(to.into())),
@@ -182,71 +179,71 @@ fn window(dice: &SeededRng) -> Value {
     ])
 }
 
-fn project(dice: &SeededRng, number: u64) -> Value {
+fn project(rng: &SeededRng, number: u64) -> Value {
     let channels: Map<_, _> = CHANNELS
         .iter()
-        .filter(|_| dice.chance(50))
-        .map(|name| ((*name).to_owned(), channel(dice)))
+        .filter(|_| rng.chance(50))
+        .map(|name| ((*name).to_owned(), channel(rng)))
         .collect();
-    let channels = with_groups(dice, channels);
+    let channels = with_groups(rng, channels);
     let mut checks = Map::new();
-    let mut before = Vec::new();
-    for slug in SLUGS.iter().filter(|_| dice.chance(60)) {
-        checks.insert((*slug).to_owned(), check(dice, &channels, &before));
-        before.push((*slug).to_owned());
+    let mut earlier = Vec::new();
+    for slug in SLUGS.iter().filter(|_| rng.chance(60)) {
+        checks.insert((*slug).to_owned(), check(rng, &channels, &earlier));
+        earlier.push((*slug).to_owned());
     }
-    for _ in 0..dice.below(3) {
+    for _ in 0..rng.below(3) {
         // A check without a slug, and two with the same name.
-        let uuid = dice.random().uuid().to_string();
-        let mut nameless = check(dice, &channels, &before);
-        if dice.chance(50) {
-            nameless["slug"] = "twin".into();
+        let uuid = rng.random().uuid().to_string();
+        let mut check_without_slug = check(rng, &channels, &earlier);
+        if rng.chance(50) {
+            check_without_slug["slug"] = "same".into();
         }
-        checks.insert(uuid.clone(), nameless);
-        before.push(uuid);
+        checks.insert(uuid.clone(), check_without_slug);
+        earlier.push(uuid);
     }
     let windows: Map<_, _> = ["patch day", "w"]
         .iter()
-        .filter(|_| dice.chance(40))
-        .map(|name| ((*name).to_owned(), window(dice)))
+        .filter(|_| rng.chance(40))
+        .map(|name| ((*name).to_owned(), window(rng)))
         .collect();
     let ping_key = |letter: char| letter.to_string().repeat(21) + &number.to_string();
     let key = json!({ "k": { "access": "ping", "value": ping_key('b') } });
     object([
-        ("check-limit", dice.optional(20, |_| 50.into())),
+        ("check-limit", rng.optional(20, |_| 50.into())),
         (
             "ping-log-limit",
-            dice.optional(40, |dice| dice.pick(&[0, 7, 100]).into()),
+            rng.optional(40, |rng| rng.pick(&[0, 7, 100]).into()),
         ),
-        ("ping-key", dice.optional(40, |_| ping_key('a').into())),
-        ("key", dice.optional(30, |_| key)),
+        ("ping-key", rng.optional(40, |_| ping_key('a').into())),
+        ("key", rng.optional(30, |_| key)),
         ("channel", Some(channels.into())),
         ("check", Some(checks.into())),
         ("window", Some(windows.into())),
     ])
 }
 
-fn document(dice: &SeededRng, source: Option<&str>) -> Value {
+fn document(rng: &SeededRng, source: Option<&str>) -> Value {
     let names: Vec<_> = ["Home", "My \"other\" one", "ž"]
         .into_iter()
-        .filter(|_| dice.chance(60))
+        .filter(|_| rng.chance(60))
         .collect();
     let projects: Map<_, _> = names
         .iter()
         .zip(1..)
-        .map(|(name, number)| ((*name).to_owned(), project(dice, number)))
+        .map(|(name, number)| ((*name).to_owned(), project(rng, number)))
         .collect();
     let member: Map<_, _> = names
         .iter()
         .map(|name| {
             (
                 (*name).to_owned(),
-                dice.pick(&["member", "read-only"]).into(),
+                rng.pick(&["member", "read-only"]).into(),
             )
         })
         .collect();
     let mut users = json!({ "ann": { "owner": true } });
-    if dice.chance(50) {
+    if rng.chance(50) {
         users["bob"] = json!({ "projects": member });
     }
     object([
@@ -260,15 +257,15 @@ fn document(dice: &SeededRng, source: Option<&str>) -> Value {
 #[test]
 fn an_export_gives_the_declared_document() {
     for seed in 1..=DOCUMENTS {
-        let dice = SeededRng::seeded(seed);
+        let rng = SeededRng::seeded(seed);
         let site = ConfigTestEngine::new();
-        let text = document(&dice, None).to_string();
-        let done = site
+        let text = document(&rng, None).to_string();
+        let changes = site
             .apply(&text, ALLOW_NONE)
-            .unwrap_or_else(|told| panic!("seed {seed}: {told}\n{text}"));
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"));
         assert!(
-            done.iter().all(|line| line.starts_with('+')),
-            "seed {seed}: {done:?}"
+            changes.iter().all(|line| line.starts_with('+')),
+            "seed {seed}: {changes:?}"
         );
         assert_eq!(
             site.apply(&text, ALLOW_NONE),
@@ -287,7 +284,7 @@ fn an_export_gives_the_declared_document() {
             let other = ConfigTestEngine::new();
             let applied = other
                 .apply(written, ALLOW_NONE)
-                .unwrap_or_else(|told| panic!("seed {seed}: {told}\n{written}"));
+                .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{written}"));
             assert!(
                 applied.iter().all(|line| line.starts_with('+')),
                 "seed {seed}: {applied:?}"
@@ -304,23 +301,28 @@ fn an_export_gives_the_declared_document() {
 #[test]
 fn a_document_replaces_another() {
     for seed in 1..=DOCUMENTS {
-        let dice = SeededRng::seeded(seed);
+        let rng = SeededRng::seeded(seed);
         let site = ConfigTestEngine::new();
-        let first = document(&dice, Some("a"));
-        let second = document(&dice, Some("a"));
+        let first = document(&rng, Some("a"));
+        let second = document(&rng, Some("a"));
         site.apply(&first.to_string(), ALLOW_NONE)
             .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{first}"));
-        let without = site.diff(&second.to_string(), ALLOW_NONE);
+        let kept_changes = site.diff(&second.to_string(), ALLOW_NONE);
         // A name may now belong to another kind of channel, which is refused.
-        let Ok(without) = without else { continue };
+        let Ok(kept_changes) = kept_changes else {
+            continue;
+        };
         assert!(
-            without.iter().all(|line| !line.starts_with('-')),
-            "seed {seed}: {without:?}"
+            kept_changes.iter().all(|line| !line.starts_with('-')),
+            "seed {seed}: {kept_changes:?}"
         );
         let error = site
             .apply(&second.to_string(), ALLOW_ALL)
             .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{first}\n{second}"));
-        let kept_count = without.iter().filter(|line| line.starts_with('?')).count();
+        let kept_count = kept_changes
+            .iter()
+            .filter(|line| line.starts_with('?'))
+            .count();
         assert_eq!(
             error.iter().filter(|line| line.starts_with('-')).count(),
             kept_count,

@@ -1,4 +1,5 @@
-//! Ownership of declared objects: changed, adopted, left alone or deleted; and the conflicts.
+//! Ownership of declared objects: changes, adoption, objects of other sources, deletion and
+//! conflicts.
 
 use overdue::domain::declared::ApplyOptions;
 use overdue::domain::status::Status;
@@ -30,18 +31,19 @@ value = "abcdefghijklmnopqrstuvwxyz012345"
 owner = true
 "#;
 
-fn is(done: &Result<Vec<String>, String>, lines: &[&str]) {
+fn assert_changes(changes: &Result<Vec<String>, String>, lines: &[&str]) {
     assert_eq!(
-        done.as_ref()
-            .map(|done| done.iter().map(String::as_str).collect::<Vec<_>>()),
+        changes
+            .as_ref()
+            .map(|changes| changes.iter().map(String::as_str).collect::<Vec<_>>()),
         Ok(lines.to_vec())
     );
 }
 
-fn is_refused(done: &Result<Vec<String>, String>, part: &str) {
+fn assert_error(changes: &Result<Vec<String>, String>, part: &str) {
     assert!(
-        done.as_ref().is_err_and(|error| error.contains(part)),
-        "{part:?}: {done:?}"
+        changes.as_ref().is_err_and(|error| error.contains(part)),
+        "{part:?}: {changes:?}"
     );
 }
 
@@ -57,14 +59,14 @@ fn applying_gives_the_declared_state_and_a_second_apply_changes_nothing() {
         "+ key grafana",
         "+ user ann",
     ];
-    is(&site.diff(HOME, ALLOW_NONE), &added);
+    assert_changes(&site.diff(HOME, ALLOW_NONE), &added);
     assert_eq!(
         site.handle.with_state(|state| state.projects().count()),
         0,
         "a diff changes nothing"
     );
-    is(&site.apply(HOME, ALLOW_NONE), &added);
-    is(&site.apply(HOME, ALLOW_NONE), &[]);
+    assert_changes(&site.apply(HOME, ALLOW_NONE), &added);
+    assert_changes(&site.apply(HOME, ALLOW_NONE), &[]);
     let changed = HOME
         .replace("\"15m\"", "900")
         .replace("5m", "10m")
@@ -75,9 +77,9 @@ fn applying_gives_the_declared_state_and_a_second_apply_changes_nothing() {
         "~ check router: every 5m -> 10m",
         "~ window patchday: for 2h -> 1h",
     ];
-    is(&site.diff(&changed, ALLOW_NONE), &lines);
-    is(&site.apply(&changed, ALLOW_NONE), &lines);
-    is(&site.diff(&changed, ALLOW_NONE), &[]);
+    assert_changes(&site.diff(&changed, ALLOW_NONE), &lines);
+    assert_changes(&site.apply(&changed, ALLOW_NONE), &lines);
+    assert_changes(&site.diff(&changed, ALLOW_NONE), &[]);
     {
         site.handle.with_state(|state| {
             let project = state.projects().next().unwrap();
@@ -99,7 +101,7 @@ fn applying_gives_the_declared_state_and_a_second_apply_changes_nothing() {
         });
     }
     // Another value is another key; the old one has no access any more.
-    is(
+    assert_changes(
         &site.apply(&changed.replace("012345", "543210"), ALLOW_NONE),
         &["~ key grafana: value (secret) -> (changed)"],
     );
@@ -111,9 +113,9 @@ fn only_objects_of_the_same_source_are_pruned_and_only_on_request() {
     let site = ConfigTestEngine::new();
     site.apply(HOME, ALLOW_NONE).unwrap();
     let other = "version = 1\nsource = \"other\"\n[project.Home.check.theirs]\n";
-    is(&site.apply(other, ALLOW_NONE), &["+ check theirs"]);
-    let free = "version = 1\n[project.Home.check.free]\n";
-    is(&site.apply(free, ALLOW_NONE), &["+ check free"]);
+    assert_changes(&site.apply(other, ALLOW_NONE), &["+ check theirs"]);
+    let unowned = "version = 1\n[project.Home.check.free]\n";
+    assert_changes(&site.apply(unowned, ALLOW_NONE), &["+ check free"]);
     let empty = "version = 1\nsource = \"homelab\"\n[user.ann]\nowner = true\n";
     let kept_lines = [
         "? channel phone",
@@ -122,9 +124,9 @@ fn only_objects_of_the_same_source_are_pruned_and_only_on_request() {
         "? window patchday",
         "? key grafana",
     ];
-    is(&site.apply(empty, ALLOW_NONE), &kept_lines);
+    assert_changes(&site.apply(empty, ALLOW_NONE), &kept_lines);
     assert_eq!(site.handle.with_state(|state| state.check_count()), 4);
-    is_refused(
+    assert_error(
         &site.apply(
             empty,
             ApplyOptions {
@@ -135,7 +137,7 @@ fn only_objects_of_the_same_source_are_pruned_and_only_on_request() {
         r#"5 objects of the source "homelab" are no longer declared"#,
     );
     let deleted_lines = kept_lines.map(|line| line.replace('?', "-"));
-    is(
+    assert_changes(
         &site.apply(
             empty,
             ApplyOptions {
@@ -145,7 +147,7 @@ fn only_objects_of_the_same_source_are_pruned_and_only_on_request() {
         ),
         &deleted_lines.each_ref().map(String::as_str),
     );
-    is(&site.apply(empty, ALLOW_ALL), &[]);
+    assert_changes(&site.apply(empty, ALLOW_ALL), &[]);
     site.handle.with_state(|state| {
         let slugs: Vec<_> = state
             .checks()
@@ -168,21 +170,21 @@ fn undeclared_objects_are_adopted_and_changed_only_on_request() {
     .unwrap();
     let file = "version = 1\nsource = \"homelab\"\n[project.Home.check.backup]\ngrace = \
                 \"15m\"\n[project.Home.check.same]\n";
-    is_refused(
+    assert_error(
         &site.diff(file, ALLOW_NONE),
         "check backup: it already exists, belongs to no source and differs in grace; use --adopt \
          to change it",
     );
-    is(
+    assert_changes(
         &site.apply(file, ALLOW_ALL),
         &["~ check backup: grace - -> 15m", "a check same"],
     );
-    is(&site.apply(file, ALLOW_NONE), &[]);
-    is_refused(
+    assert_changes(&site.apply(file, ALLOW_NONE), &[]);
+    assert_error(
         &site.apply(&file.replace("homelab", "other"), ALLOW_ALL),
         "it belongs to the source \"homelab\"",
     );
-    is_refused(
+    assert_error(
         &site.apply(
             "version = 1\n[project.Home.check.same]\ngrace = 60\n",
             ALLOW_ALL,
@@ -190,7 +192,7 @@ fn undeclared_objects_are_adopted_and_changed_only_on_request() {
         "it belongs to the source \"homelab\"",
     );
     // A source that declares the same values causes no conflict.
-    is(
+    assert_changes(
         &site.apply("version = 1\n[project.Home.check.same]\n", ALLOW_NONE),
         &[],
     );
@@ -209,14 +211,14 @@ fn checks_keep_their_log_and_url_when_they_are_renamed() {
         .with_state(|state| state.checks().next().unwrap().uuid);
     let renamed = "version = 1\nsource = \"a\"\n[project.House]\nwas = \
                    \"Home\"\n[project.House.check.new]\nwas = \"old\"\nname = \"old\"\n";
-    is(
+    assert_changes(
         &site.apply(renamed, ALLOW_ALL),
         &[
             "~ project House: name Home -> House",
             "~ check new: name - -> old, slug old -> new",
         ],
     );
-    is(&site.apply(renamed, ALLOW_ALL), &[]);
+    assert_changes(&site.apply(renamed, ALLOW_ALL), &[]);
     assert_eq!(
         site.handle
             .with_state(|state| state.checks().next().unwrap().uuid),
@@ -226,14 +228,14 @@ fn checks_keep_their_log_and_url_when_they_are_renamed() {
         "version = 1\nsource = \"a\"\n[project.House.check.{uuid}]\nslug = \"newer\"\nname = \
          \"old\"\n"
     );
-    is(
+    assert_changes(
         &site.apply(&by_uuid, ALLOW_ALL),
         &[&*format!("~ check {uuid}: slug new -> newer")],
     );
-    let wrong = "version = 1\n[project.House.check.newer]\nuuid = \
+    let wrong_uuid = "version = 1\n[project.House.check.newer]\nuuid = \
                  \"00000000-0000-4000-8000-000000000001\"\n";
-    is_refused(
-        &site.apply(wrong, ALLOW_ALL),
+    assert_error(
+        &site.apply(wrong_uuid, ALLOW_ALL),
         &format!("the check with this slug has the UUID {uuid}"),
     );
 }
@@ -283,8 +285,8 @@ projects = { Nowhere = "member" }
 fn a_key_belongs_to_one_project() {
     let site = ConfigTestEngine::new();
     let one = "version = 1\n[project.One]\nping-key = \"abcdefghijklmnopqrstuv\"\n";
-    is(&site.apply(one, ALLOW_NONE), &["+ project One", "+ key"]);
-    is_refused(
+    assert_changes(&site.apply(one, ALLOW_NONE), &["+ project One", "+ key"]);
+    assert_error(
         &site.apply(&one.replace("One", "Two"), ALLOW_NONE),
         "another key has this value",
     );
@@ -298,14 +300,14 @@ fn the_last_owner_keeps_the_role() {
         ALLOW_NONE,
     )
     .unwrap();
-    is_refused(
+    assert_error(
         &site.apply(
             "version = 1\nsource = \"a\"\n[user.ann]\n[user.bob]\n",
             ALLOW_NONE,
         ),
         "no owner with permission to sign in would remain",
     );
-    is_refused(
+    assert_error(
         &site.apply("version = 1\nsource = \"a\"\n[user.bob]\n", ALLOW_ALL),
         "no owner with permission to sign in would remain",
     );
@@ -314,26 +316,26 @@ fn the_last_owner_keeps_the_role() {
                    }\n[user.bob]\nowner = true\n";
     let lines = site.apply(swapped, ALLOW_NONE).unwrap();
     assert_eq!(lines.len(), 2, "{lines:?}");
-    is(&site.apply(swapped, ALLOW_NONE), &[]);
+    assert_changes(&site.apply(swapped, ALLOW_NONE), &[]);
 }
 
 #[test]
 fn the_paused_status_changes_only_if_declared() {
     let site = ConfigTestEngine::new();
-    let check = |more: &str| format!("version = 1\n[project.P.check.c]\n{more}");
+    let check = |settings: &str| format!("version = 1\n[project.P.check.c]\n{settings}");
     let status = || {
         site.handle
             .with_state(|state| state.checks().next().unwrap().state.status)
     };
     site.apply(&check("paused = true"), ALLOW_NONE).unwrap();
     assert_eq!(status(), Status::Paused);
-    is(&site.apply(&check(""), ALLOW_NONE), &[]);
-    is(
+    assert_changes(&site.apply(&check(""), ALLOW_NONE), &[]);
+    assert_changes(
         &site.apply(&check("paused = false"), ALLOW_NONE),
         &["~ check c: paused true -> false"],
     );
     assert_eq!(status(), Status::New);
-    is(
+    assert_changes(
         &site.apply(&check("paused = true\ngrace = 60"), ALLOW_NONE),
         &["~ check c: grace - -> 1m, paused false -> true"],
     );
@@ -346,7 +348,7 @@ fn the_paused_status_changes_only_if_declared() {
 fn a_check_is_paused_or_resumed_before_other_settings_can_take_it_down() {
     for (paused, status, flip_count) in [(false, Status::New, 2), (true, Status::Paused, 3)] {
         let site = ConfigTestEngine::new();
-        let check = |more: &str| format!("version = 1\n[project.P.check.c]\n{more}");
+        let check = |settings: &str| format!("version = 1\n[project.P.check.c]\n{settings}");
         site.apply(&check("paused = true\ngrace = \"1h\""), ALLOW_NONE)
             .unwrap();
         if paused {
@@ -361,7 +363,7 @@ fn a_check_is_paused_or_resumed_before_other_settings_can_take_it_down() {
             .handle
             .with_state(|state| state.checks().next().unwrap().state);
         assert_eq!((state.status, state.last_flip.0), (status, flip_count));
-        is(&site.apply(&text, ALLOW_NONE), &[]);
+        assert_changes(&site.apply(&text, ALLOW_NONE), &[]);
     }
 }
 
@@ -369,14 +371,14 @@ fn a_check_is_paused_or_resumed_before_other_settings_can_take_it_down() {
 #[test]
 fn a_paused_check_with_an_overdue_run_is_down_and_not_resumed() {
     let site = ConfigTestEngine::new();
-    let check = |more: &str| format!("version = 1\n[project.P.check.c]\n{more}");
+    let check = |settings: &str| format!("version = 1\n[project.P.check.c]\n{settings}");
     site.apply(&check("paused = true\ngrace = \"1h\""), ALLOW_NONE)
         .unwrap();
     site.start_run();
     // Less than the granularity of the writer after the deadline.
     site.clock.advance_secs(3600);
     let text = check("paused = false\ngrace = \"2h\"");
-    is(
+    assert_changes(
         &site.apply(&text, ALLOW_NONE),
         &["~ check c: grace - -> 2h"],
     );
@@ -390,11 +392,11 @@ fn a_paused_check_with_an_overdue_run_is_down_and_not_resumed() {
 fn a_past_window_is_accepted_in_a_file_and_not_stored() {
     let site = ConfigTestEngine::new();
     let text = "version = 1\n[project.P.window.w]\nfrom = 2020-01-01T00:00:00Z\nfor = \"1h\"\n";
-    is(&site.apply(text, ALLOW_NONE), &["+ project P"]);
-    is(&site.apply(text, ALLOW_NONE), &[]);
+    assert_changes(&site.apply(text, ALLOW_NONE), &["+ project P"]);
+    assert_changes(&site.apply(text, ALLOW_NONE), &[]);
     let later = text.replace("2020", "2040");
-    is(&site.apply(&later, ALLOW_NONE), &["+ window w"]);
-    is(&site.apply(&later, ALLOW_NONE), &[]);
+    assert_changes(&site.apply(&later, ALLOW_NONE), &["+ window w"]);
+    assert_changes(&site.apply(&later, ALLOW_NONE), &[]);
 }
 
 #[test]
@@ -403,7 +405,7 @@ fn a_channel_keeps_its_kind() {
     site.apply(HOME, ALLOW_NONE).unwrap();
     let text = "version = 1\nsource = \"homelab\"\n[project.Home.channel.phone]\nkind = \
                 \"ntfy\"\ntopic = \"t\"\n";
-    is_refused(
+    assert_error(
         &site.apply(text, ALLOW_NONE),
         "channel phone: the existing channel is of kind telegram",
     );
@@ -412,19 +414,19 @@ fn a_channel_keeps_its_kind() {
 #[test]
 fn a_value_that_the_service_never_issues_is_refused() {
     let site = ConfigTestEngine::new();
-    let odd = HOME.replace("12345:secret", "nonsense");
-    is_refused(
-        &site.apply(&odd, ALLOW_NONE),
+    let invalid_token = HOME.replace("12345:secret", "nonsense");
+    assert_error(
+        &site.apply(&invalid_token, ALLOW_NONE),
         "channel phone: token is not one that @BotFather issues",
     );
     assert_eq!(site.handle.with_state(|state| state.projects().count()), 0);
     site.apply(HOME, ALLOW_NONE).unwrap();
-    is_refused(
+    assert_error(
         &site.apply(
             &HOME.replace("chat = \"1\"", "chat = \"hello world\""),
             ALLOW_NONE,
         ),
         "channel phone: chat is neither",
     );
-    is(&site.apply(HOME, ALLOW_NONE), &[]);
+    assert_changes(&site.apply(HOME, ALLOW_NONE), &[]);
 }

@@ -84,12 +84,12 @@ async fn roundtrip(seed: u64, totals: &mut RoundtripCounts) {
                 panic!("no key")
             };
             // Within the hour no further use is stored.
-            let used = KeyUse {
+            let last_use = KeyUse {
                 at: now,
                 from: [127, 0, 0, 1].into(),
             };
             one.handle
-                .call(Command::RecordKeyUses(vec![(key.id, used)]))
+                .call(Command::RecordKeyUses(vec![(key.id, last_use)]))
                 .await
                 .unwrap()
                 .unwrap();

@@ -49,14 +49,14 @@ fn a_channel_that_missed_the_downtime_is_not_notified_of_its_end() {
         let [first, disabled, moved] =
             [1, 2, 3].map(|uuid| channel(&mut engine, uuid, "webhook", HOOK));
         let id = check(&mut engine, 7);
-        let late = channel(&mut engine, 4, "webhook", HOOK);
+        let late_channel = channel(&mut engine, 4, "webhook", HOOK);
         engine.execute(Command::DisableChannel {
             channel: disabled,
             reason: "no".into(),
         });
         engine.execute(ping(7, PingKind::Fail, ""));
         engine.execute(Command::EnableChannel(disabled));
-        assign(&mut engine, late, id, true);
+        assign(&mut engine, late_channel, id, true);
         let every = channel(
             &mut engine,
             5,
@@ -76,11 +76,16 @@ fn a_channel_that_missed_the_downtime_is_not_notified_of_its_end() {
             assign(&mut engine, moved, id, true);
         }
         engine.execute(ping(7, PingKind::Success, ""));
-        let ups = [(first, AlertEvent::Up), (moved, AlertEvent::Up)];
-        assert_eq!(waiting_events(&engine)[2..], ups, "restarts: {restarts}");
+        let recoveries = [(first, AlertEvent::Up), (moved, AlertEvent::Up)];
+        assert_eq!(
+            waiting_events(&engine)[2..],
+            recoveries,
+            "restarts: {restarts}"
+        );
         // All of them are notified of the next downtime.
         engine.execute(ping(7, PingKind::Fail, ""));
-        let all = [first, disabled, moved, late, every].map(|channel| (channel, AlertEvent::Down));
+        let all = [first, disabled, moved, late_channel, every]
+            .map(|channel| (channel, AlertEvent::Down));
         assert_eq!(waiting_events(&engine)[4..], all);
         engine.execute(ping(7, PingKind::Success, ""));
         assert_eq!(waiting_events(&engine).len(), 14);
@@ -201,8 +206,8 @@ fn an_alertmanager_that_joins_late_begins_to_fire_and_the_log_agrees() {
         let id = unassigned(&mut engine, 7);
         engine.execute(ping(7, PingKind::Fail, ""));
         let before = outcomes(&engine);
-        let late = channel(&mut engine, 1, "alertmanager", &[("url", "http://a/")]);
-        assign(&mut engine, late, id, true);
+        let late_channel = channel(&mut engine, 1, "alertmanager", &[("url", "http://a/")]);
+        assign(&mut engine, late_channel, id, true);
         assert_eq!(
             (outcomes(&engine), waiting_events(&engine)),
             (before, vec![])
@@ -211,7 +216,7 @@ fn an_alertmanager_that_joins_late_begins_to_fire_and_the_log_agrees() {
         engine.execute(ping(7, PingKind::Success, ""));
         assert_eq!(
             waiting_events(&engine),
-            [(late, AlertEvent::Up)],
+            [(late_channel, AlertEvent::Up)],
             "restarts: {restarts}"
         );
     }
@@ -284,14 +289,14 @@ fn document(engine: &TestEngine, every: bool, assigned: bool) -> Command {
         checks,
         ..DeclaredProject::new(name)
     };
-    let wanted = DeclaredConfig {
+    let config = DeclaredConfig {
         source: None,
         projects: vec![project],
         users: Vec::new(),
     };
     let names = (0..5).map(|_| engine.handle.random().uuid()).collect();
     Command::ApplyConfig(Box::new(ApplyConfigRequest {
-        config: wanted,
+        config,
         options: ApplyOptions {
             prune_limit: None,
             adopt_unmanaged: true,

@@ -6,7 +6,8 @@ use super::*;
 const CHANNELS: usize = 5;
 const CHECKS: u128 = 20;
 
-/// An engine whose batches take about ten alert rows, with some channels that every check notifies.
+/// Opens an engine whose batches contain about ten alert rows, with some channels that each check
+/// notifies.
 fn engine() -> TestEngine {
     let mut engine = TestEngine::open(
         Medium::memory(),
@@ -42,7 +43,7 @@ fn deadlines_that_pass_together_alert_in_batches() {
         assert!(engine.writer.covers_all_deadlines());
         before = count;
     }
-    assert_eq!(before, CHANNELS * CHECKS as usize, "and none is forgotten");
+    assert_eq!(before, CHANNELS * CHECKS as usize, "all alerts are queued");
 }
 
 #[test]
@@ -76,7 +77,7 @@ fn a_project_whose_alerts_fill_a_batch_waits_for_the_next_one_and_others_do_not(
         others
             .iter_mut()
             .all(|answer| answer.try_recv() == Ok(Ok(Ok(CommandOutcome::Pinged)))),
-        "they waited for one batch"
+        "the pings waited for at most one batch"
     );
     assert!(
         waiting(&engine).len() <= 10 + CHANNELS,
@@ -93,7 +94,7 @@ fn a_project_whose_alerts_fill_a_batch_waits_for_the_next_one_and_others_do_not(
         fails
             .iter_mut()
             .all(|answer| answer.try_recv() == Ok(Ok(Ok(CommandOutcome::Pinged)))),
-        "each is answered"
+        "each ping is answered"
     );
     // In the order of their deadlines.
     let alerted: Vec<_> = waiting(&engine)

@@ -34,12 +34,12 @@ struct HoldCase {
     /// The check depends on a parent that is up (`Some(false)`), or down and alerted.
     parent: Option<bool>,
     /// Pings could not be received for a while.
-    away: bool,
+    had_outage: bool,
 }
 
 impl HoldCase {
     fn all() -> impl Iterator<Item = Self> {
-        let ways = [
+        let causes = [
             DowntimeCause::Late,
             DowntimeCause::FailsUp,
             DowntimeCause::FailsNew,
@@ -47,11 +47,11 @@ impl HoldCase {
             DowntimeCause::Overrun,
             DowntimeCause::Edited,
         ];
-        (0..ways.len() * 2 * 2 * 3 * 2).map(move |number| Self {
-            way: ways[number / 24],
+        (0..causes.len() * 2 * 2 * 3 * 2).map(move |number| Self {
+            way: causes[number / 24],
             after: if number % 2 == 0 { 1 } else { 3 },
             window: number / 2 % 2 == 1,
-            away: number / 4 % 2 == 1,
+            had_outage: number / 4 % 2 == 1,
             parent: [None, Some(false), Some(true)][number / 8 % 3],
         })
     }
@@ -66,7 +66,7 @@ impl HoldCase {
     /// Returns the expected reason, by the precedence of the rules.
     fn expected_hold_reason(self, parent: CheckId) -> Option<HoldReason> {
         let is_silent = self.is_silent();
-        if self.away && is_silent {
+        if self.had_outage && is_silent {
             Some(HoldReason::ServerOutage)
         } else if self.after > 1 {
             Some(HoldReason::BelowThreshold)
@@ -82,7 +82,7 @@ impl HoldCase {
     /// Takes the check down. The outage is long enough to count, and a ping is expected during it.
     fn go_down(self, engine: &mut TestEngine, id: CheckId) {
         let pause = |engine: &mut TestEngine| {
-            if self.away {
+            if self.had_outage {
                 sleep(engine, 50);
             } else {
                 wait(engine, 50);
@@ -172,17 +172,20 @@ fn every_cause_of_a_downtime_alerts_unless_the_alert_is_held() {
         }
         case.go_down(&mut engine, id);
         let check = engine.read_check(id);
-        let held = match check.state.notification {
-            NotificationState::Pending { reason: held, .. } => Some(held),
+        let hold_reason = match check.state.notification {
+            NotificationState::Pending {
+                reason: hold_reason,
+                ..
+            } => Some(hold_reason),
             _ => None,
         };
         assert_eq!(
-            (check.state.status, held),
+            (check.state.status, hold_reason),
             (Status::Down, case.expected_hold_reason(parent)),
             "{case:?}"
         );
         let alerts = |engine: &TestEngine| waiting(engine)[before..].to_vec();
-        let mut expected = if held.is_none() {
+        let mut expected = if hold_reason.is_none() {
             vec![(hook, id, AlertEvent::Down)]
         } else {
             Vec::new()
@@ -191,7 +194,7 @@ fn every_cause_of_a_downtime_alerts_unless_the_alert_is_held() {
         // The end is sent to the channels that were notified of the downtime. If there are none,
         // the log has the reason.
         engine.execute(ping(7, PingKind::Success, ""));
-        if held.is_none() {
+        if hold_reason.is_none() {
             expected.push((hook, id, AlertEvent::Up));
         }
         assert_eq!(
@@ -199,19 +202,19 @@ fn every_cause_of_a_downtime_alerts_unless_the_alert_is_held() {
             (expected, NotificationState::NotNeeded),
             "{case:?}"
         );
-        let quiet: Vec<_> = finished(&engine)
+        let skipped: Vec<_> = finished(&engine)
             .into_iter()
             .map(|delivery| (delivery.result, delivery.reason.to_string()))
             .collect();
-        let reason = |held: HoldReason| {
+        let reason = |hold_reason: HoldReason| {
             (
                 DeliveryResult::Skipped,
-                held.skipped_text(Status::Up).to_owned(),
+                hold_reason.skipped_text(Status::Up).to_owned(),
             )
         };
         assert_eq!(
-            quiet,
-            held.map(reason).into_iter().collect::<Vec<_>>(),
+            skipped,
+            hold_reason.map(reason).into_iter().collect::<Vec<_>>(),
             "{case:?}"
         );
     }

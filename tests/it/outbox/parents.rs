@@ -9,7 +9,12 @@ use super::*;
 const PERIOD: i64 = 60;
 
 /// Creates a check with a period of one minute, `grace` and parents.
-fn dependent(engine: &mut TestEngine, uuid: u128, grace: i64, parents: &[CheckId]) -> CheckId {
+fn create_dependent_check(
+    engine: &mut TestEngine,
+    uuid: u128,
+    grace: i64,
+    parents: &[CheckId],
+) -> CheckId {
     let [timeout, grace] = [PERIOD, grace].map(|secs| Some(Seconds::parse(secs).unwrap()));
     let edit = CheckEdit {
         channels: Some(ChannelSelection::All),
@@ -21,11 +26,11 @@ fn dependent(engine: &mut TestEngine, uuid: u128, grace: i64, parents: &[CheckId
         CommandOutcome::CheckCreated(check) => check.id,
         outcome => panic!("{outcome:?}"),
     };
-    depend(engine, id, parents).unwrap();
+    set_parents(engine, id, parents).unwrap();
     id
 }
 
-fn depend(
+fn set_parents(
     engine: &mut TestEngine,
     check: CheckId,
     parents: &[CheckId],
@@ -73,9 +78,9 @@ fn dependency_chain() -> (TestEngine, ChannelId, [CheckId; 3]) {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
-    let router = dependent(&mut engine, 7, 60, &[]);
-    let host = dependent(&mut engine, 8, 120, &[router]);
-    let job = dependent(&mut engine, 9, 180, &[host]);
+    let router = create_dependent_check(&mut engine, 7, 60, &[]);
+    let host = create_dependent_check(&mut engine, 8, 120, &[router]);
+    let job = create_dependent_check(&mut engine, 9, 180, &[host]);
     for uuid in [7, 8, 9] {
         engine.execute(ping(uuid, PingKind::Success, ""));
     }
@@ -94,7 +99,7 @@ fn a_child_of_a_parent_that_is_down_and_alerted_sends_no_alert() {
             Some(HoldReason::ParentDown(host))
         )
     );
-    // It stays so, no matter how long it takes.
+    // The alert stays held, regardless of the duration.
     advance(&mut engine, 3 * HoldReason::RECHECK_SECS);
     assert_eq!(waiting_events(&engine), [(router, AlertEvent::Down)]);
     // A child that is up soon after its parent sends no alert. Any other child alerts after its
@@ -121,10 +126,10 @@ fn a_child_of_a_parent_that_is_down_and_alerted_sends_no_alert() {
             (job, AlertEvent::Down)
         ]
     );
-    let quiet = "it was up again while it waited for a parent".to_owned();
+    let skip_reason = "it was up again while it waited for a parent".to_owned();
     assert_eq!(
         outcomes(&engine),
-        [(AlertEvent::Down, DeliveryResult::Skipped, quiet)]
+        [(AlertEvent::Down, DeliveryResult::Skipped, skip_reason)]
     );
 }
 
@@ -144,8 +149,8 @@ fn a_child_waits_once_for_a_parent_with_a_longer_period() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
-    let router = dependent(&mut engine, 7, 600, &[]);
-    let host = dependent(&mut engine, 8, 60, &[router]);
+    let router = create_dependent_check(&mut engine, 7, 600, &[]);
+    let host = create_dependent_check(&mut engine, 8, 60, &[router]);
     for uuid in [7, 8] {
         engine.execute(ping(uuid, PingKind::Success, ""));
     }
@@ -194,7 +199,7 @@ fn a_parent_without_channels_holds_no_alerts() {
         match change {
             0 => drop(engine.execute(Command::DeleteCheck(router))),
             1 => drop(engine.execute(Command::PauseCheck(router))),
-            2 => drop(depend(&mut engine, host, &[]).unwrap()),
+            2 => drop(set_parents(&mut engine, host, &[]).unwrap()),
             3 => drop(engine.execute(Command::AssignChannel {
                 channel: hook,
                 checks: vec![router],
@@ -240,17 +245,25 @@ fn a_parent_without_channels_holds_no_alerts() {
 #[test]
 fn parents_belong_to_the_same_project_and_form_no_cycle() {
     let (mut engine, _, [router, host, job]) = dependency_chain();
-    let other = dependent(&mut engine, 10, 60, &[]);
-    let refused = |error| Err(CommandError::InvalidParents(error));
+    let other = create_dependent_check(&mut engine, 10, 60, &[]);
+    let invalid_parents = |error| Err(CommandError::InvalidParents(error));
     for (check, parents, expected) in [
-        (router, vec![job], refused(ParentsError::Cycle)),
-        (router, vec![router], refused(ParentsError::Cycle)),
-        (router, vec![other, host], refused(ParentsError::Cycle)),
-        (router, vec![CheckId(999)], refused(ParentsError::NotFound)),
+        (router, vec![job], invalid_parents(ParentsError::Cycle)),
+        (router, vec![router], invalid_parents(ParentsError::Cycle)),
+        (
+            router,
+            vec![other, host],
+            invalid_parents(ParentsError::Cycle),
+        ),
+        (
+            router,
+            vec![CheckId(999)],
+            invalid_parents(ParentsError::NotFound),
+        ),
         (CheckId(999), vec![router], Err(CommandError::NotFound)),
     ] {
         assert_eq!(
-            depend(&mut engine, check, &parents).map(drop),
+            set_parents(&mut engine, check, &parents).map(drop),
             expected,
             "{check:?} {parents:?}"
         );
@@ -264,18 +277,18 @@ fn parents_belong_to_the_same_project_and_form_no_cycle() {
         [CheckId(1)]
     );
     // A chain has at most 32 levels.
-    let mut below = job;
+    let mut deepest = job;
     for level in 3..Parents::MAX_LEVELS {
-        below = dependent(&mut engine, 100 + level as u128, 60, &[below]);
+        deepest = create_dependent_check(&mut engine, 100 + level as u128, 60, &[deepest]);
     }
-    let last = dependent(&mut engine, 500, 60, &[]);
-    depend(&mut engine, last, &[below])
+    let last = create_dependent_check(&mut engine, 500, 60, &[]);
+    set_parents(&mut engine, last, &[deepest])
         .map(drop)
         .unwrap_or_else(|error| panic!("{error:?}"));
-    let beyond = dependent(&mut engine, 501, 60, &[]);
+    let too_deep = create_dependent_check(&mut engine, 501, 60, &[]);
     assert_eq!(
-        depend(&mut engine, beyond, &[last]).map(drop),
-        refused(ParentsError::TooDeep)
+        set_parents(&mut engine, too_deep, &[last]).map(drop),
+        invalid_parents(ParentsError::TooDeep)
     );
     // Deleted checks are removed from the list.
     engine.execute(Command::DeleteCheck(router));
@@ -291,8 +304,8 @@ fn a_restart_keeps_alerts_held_by_their_parents() {
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
-    let router = dependent(&mut engine, 7, 60, &[]);
-    let host = dependent(&mut engine, 8, 120, &[router]);
+    let router = create_dependent_check(&mut engine, 7, 60, &[]);
+    let host = create_dependent_check(&mut engine, 8, 120, &[router]);
     for uuid in [7, 8] {
         engine.execute(ping(uuid, PingKind::Success, ""));
     }
@@ -341,8 +354,8 @@ fn a_command_that_decides_about_a_child_first_applies_the_deadline_of_its_parent
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
-    let router = dependent(&mut engine, 7, 600, &[]);
-    let host = dependent(&mut engine, 8, 60, &[router]);
+    let router = create_dependent_check(&mut engine, 7, 600, &[]);
+    let host = create_dependent_check(&mut engine, 8, 60, &[router]);
     super::windows::tag(&mut engine, host, "db");
     super::windows::window(&mut engine, 40, "db");
     for uuid in [7, 8] {
@@ -373,8 +386,8 @@ fn an_edit_that_takes_a_child_down_first_applies_the_deadline_of_its_parent() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
-    let router = dependent(&mut engine, 7, 120, &[]);
-    let host = dependent(&mut engine, 8, 600, &[router]);
+    let router = create_dependent_check(&mut engine, 7, 120, &[]);
+    let host = create_dependent_check(&mut engine, 8, 600, &[router]);
     for uuid in [7, 8] {
         engine.execute(ping(uuid, PingKind::Success, ""));
     }
@@ -399,8 +412,8 @@ fn a_held_alert_that_gets_a_parent_first_applies_the_deadline_of_that_parent() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
-    let router = dependent(&mut engine, 7, 90, &[]);
-    let host = dependent(&mut engine, 8, 60, &[]);
+    let router = create_dependent_check(&mut engine, 7, 90, &[]);
+    let host = create_dependent_check(&mut engine, 8, 60, &[]);
     let set = |after, parents: &[CheckId]| {
         let parents = Some(Parents::new(parents.to_vec()).unwrap());
         Command::SetAlerting {
@@ -436,7 +449,7 @@ fn each_parent_is_visited_once_regardless_of_the_number_of_paths() {
     for number in 0..Parents::MAX_LEVELS as u128 {
         let uuids = (0..Parents::MAX_PARENTS as u128).map(|place| 100 + number * 10 + place);
         level = uuids
-            .map(|uuid| dependent(&mut engine, uuid, 60, &level))
+            .map(|uuid| create_dependent_check(&mut engine, uuid, 60, &level))
             .collect();
     }
     let [last, ..] = level[..] else {
@@ -462,8 +475,8 @@ fn the_deadlines_of_children_are_applied_before_a_ping_of_their_parent() {
         let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
         engine.create_project(100);
         channel(&mut engine, 1, "webhook", HOOK);
-        let router = dependent(&mut engine, 7, 600, &[]);
-        let host = dependent(&mut engine, 8, 60, &[router]);
+        let router = create_dependent_check(&mut engine, 7, 600, &[]);
+        let host = create_dependent_check(&mut engine, 8, 60, &[router]);
         engine.execute(ping(7, PingKind::Success, ""));
         engine.clock.advance_secs(60);
         for uuid in [7, 8] {
@@ -494,8 +507,8 @@ fn a_parent_whose_alert_was_parked_after_crashes_holds_no_alerts() {
     let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
-    let router = dependent(&mut engine, 7, 60, &[]);
-    let host = dependent(&mut engine, 8, 120, &[router]);
+    let router = create_dependent_check(&mut engine, 7, 60, &[]);
+    let host = create_dependent_check(&mut engine, 8, 120, &[router]);
     for uuid in [7, 8] {
         engine.execute(ping(uuid, PingKind::Success, ""));
     }

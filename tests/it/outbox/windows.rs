@@ -102,10 +102,10 @@ fn a_downtime_in_a_window_alerts_when_the_window_closes() {
         waiting_events(&engine).last(),
         Some(&(moved, AlertEvent::Down))
     );
-    let within = "it was up again within a maintenance window".to_owned();
+    let skip_reason = "it was up again within a maintenance window".to_owned();
     assert_eq!(
         outcomes(&engine),
-        [(AlertEvent::Down, DeliveryResult::Skipped, within)]
+        [(AlertEvent::Down, DeliveryResult::Skipped, skip_reason)]
     );
 }
 
@@ -118,14 +118,14 @@ fn a_deleted_window_holds_no_alerts() {
     let [first, second] = [600, 60].map(|minutes| window(&mut engine, minutes, ""));
     engine.execute(ping(7, PingKind::Fail, ""));
     engine.execute(Command::DeleteWindow(MAIN, first));
-    assert!(is_held(&engine, id), "another one is open");
+    assert!(is_held(&engine, id), "another window is open");
     engine.execute(Command::DeleteWindow(MAIN, second));
     assert_eq!(waiting_events(&engine), [(id, AlertEvent::Down)]);
-    let again = engine
+    let second_window = engine
         .batch([Command::DeleteWindow(MAIN, second)])
         .remove(0)
         .unwrap();
-    assert_eq!(again, Err(CommandError::NotFound));
+    assert_eq!(second_window, Err(CommandError::NotFound));
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn the_windows_of_a_project_are_limited_and_old_ones_are_removed() {
     let uuid = engine.handle.random().uuid();
     let name = Name::default();
     let tags = Tags::default();
-    let more = Command::CreateWindow(Box::new(NewWindow {
+    let extra_window = Command::CreateWindow(Box::new(NewWindow {
         uuid,
         project: MAIN,
         name,
@@ -203,11 +203,11 @@ fn the_windows_of_a_project_are_limited_and_old_ones_are_removed() {
         times,
     }));
     assert_eq!(
-        engine.batch([more.clone()]).remove(0).unwrap(),
+        engine.batch([extra_window.clone()]).remove(0).unwrap(),
         Err(CommandError::WindowLimitReached)
     );
     engine.clock.advance_secs(31 * 86_400);
-    engine.execute(more);
+    engine.execute(extra_window);
     assert_eq!(count(&engine), 1);
 }
 

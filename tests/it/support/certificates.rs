@@ -63,13 +63,13 @@ impl Authority {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let certificate = params.self_signed(&key).unwrap();
-        let shown = ServerCertificate::of(certificate.der(), &key);
+        let server_certificate = ServerCertificate::of(certificate.der(), &key);
         (
             Self {
                 pem: certificate.pem(),
                 issuer: Issuer::new(params, key),
             },
-            shown,
+            server_certificate,
         )
     }
 

@@ -48,12 +48,12 @@ pub(crate) struct Disk(
 
 /// Syncs hang until this is dropped.
 pub(crate) struct HangingSyncs {
-    _hold: std::sync::mpsc::Sender<()>,
+    _release: std::sync::mpsc::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 struct DiskState {
-    /// Bytes that survive a power cut in any case.
+    /// Bytes that survive each power cut.
     durable: Vec<u8>,
     /// Bytes that reads return.
     visible: Vec<u8>,
@@ -105,11 +105,11 @@ impl UnsyncedWrite {
     }
 
     /// Returns the parts that survive a power cut.
-    fn torn(&self, dice: &SeededRng) -> Vec<Self> {
+    fn torn(&self, rng: &SeededRng) -> Vec<Self> {
         match self {
             Self::SetLen(len) => vec![Self::SetLen(*len)],
             Self::Write(at, data) => {
-                let sectors = data.chunks(SECTOR).enumerate().filter(|_| dice.chance(50));
+                let sectors = data.chunks(SECTOR).enumerate().filter(|_| rng.chance(50));
                 sectors
                     .map(|(number, sector)| Self::Write(at + number * SECTOR, sector.to_vec()))
                     .collect()
@@ -177,8 +177,8 @@ impl Disk {
     }
 
     /// Makes reads of these bytes fail. An empty list makes them succeed again.
-    pub(crate) fn make_unreadable(&self, bad: Vec<std::ops::Range<usize>>) {
-        self.lock_state().unreadable = bad;
+    pub(crate) fn make_unreadable(&self, ranges: Vec<std::ops::Range<usize>>) {
+        self.lock_state().unreadable = ranges;
     }
 
     /// Returns the number of reads that hit unreadable bytes.
@@ -200,20 +200,20 @@ impl Disk {
 
     /// Makes every sync hang until [`HangingSyncs`] is dropped.
     pub(crate) fn hang_syncs(&self) -> HangingSyncs {
-        let (hold, held) = std::sync::mpsc::channel();
+        let (release, released) = std::sync::mpsc::channel();
         self.1
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .replace(held);
-        HangingSyncs { _hold: hold }
+            .replace(released);
+        HangingSyncs { _release: release }
     }
 
     /// Replaces the contents.
     pub(crate) fn replace_bytes(&self, bytes: Vec<u8>) {
-        let platter = &mut *self.lock_state();
-        platter.unsynced.clear();
-        platter.durable.clone_from(&bytes);
-        platter.visible = bytes;
+        let state = &mut *self.lock_state();
+        state.unsynced.clear();
+        state.durable.clone_from(&bytes);
+        state.visible = bytes;
     }
 
     /// Ends all faults.
@@ -227,26 +227,26 @@ impl Disk {
     }
 
     /// Drops a random subset of the unsynced writes, and restores the power.
-    pub(crate) fn power_on(&self, dice: &SeededRng) {
-        let platter = &mut *self.lock_state();
-        let share = || dice.pick(&[0, 100, dice.below(101)]);
-        let (whole, torn) = if platter.syncs == SyncMode::Delayed {
+    pub(crate) fn power_on(&self, rng: &SeededRng) {
+        let state = &mut *self.lock_state();
+        let percentage = || rng.pick(&[0, 100, rng.below(101)]);
+        let (whole, torn) = if state.syncs == SyncMode::Delayed {
             (0, 0)
         } else {
-            (share(), share())
+            (percentage(), percentage())
         };
-        platter.delayed.clear();
-        for step in platter.unsynced.drain(..) {
-            if dice.chance(whole) {
-                step.apply(&mut platter.durable);
-            } else if dice.chance(torn) {
-                step.torn(dice)
+        state.delayed.clear();
+        for step in state.unsynced.drain(..) {
+            if rng.chance(whole) {
+                step.apply(&mut state.durable);
+            } else if rng.chance(torn) {
+                step.torn(rng)
                     .iter()
-                    .for_each(|step| step.apply(&mut platter.durable));
+                    .for_each(|step| step.apply(&mut state.durable));
             }
         }
-        platter.visible.clone_from(&platter.durable);
-        platter.fault = None;
+        state.visible.clone_from(&state.durable);
+        state.fault = None;
     }
 
     fn lock_state(&self) -> MutexGuard<'_, DiskState> {
@@ -270,7 +270,7 @@ impl DiskState {
                     Some(left) => *after = left,
                     None => {
                         self.fault = Some(DiskFault::PoweredOff);
-                        return failure("the power went");
+                        return failure("the power failed");
                     }
                 }
             }
@@ -288,78 +288,77 @@ impl DiskState {
 
 impl redb::StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
-        let mut platter = self.lock_state();
-        platter.check_fault(DiskOperation::Read)?;
-        Ok(platter.visible.len() as u64)
+        let mut state = self.lock_state();
+        state.check_fault(DiskOperation::Read)?;
+        Ok(state.visible.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let mut platter = self.lock_state();
-        platter.check_fault(DiskOperation::Read)?;
+        let mut state = self.lock_state();
+        state.check_fault(DiskOperation::Read)?;
         let from = offset as usize;
-        if platter
+        if state
             .unreadable
             .iter()
-            .any(|bad| bad.start < from + out.len() && from < bad.end)
+            .any(|range| range.start < from + out.len() && from < range.end)
         {
-            platter.failed_reads += 1;
+            state.failed_reads += 1;
             return Err(io::Error::other("input/output error"));
         }
-        let bytes = platter
+        let bytes = state
             .visible
             .get(from..from + out.len())
             .ok_or(io::ErrorKind::UnexpectedEof)?;
         out.copy_from_slice(bytes);
-        platter.read += out.len() as u64;
+        state.read += out.len() as u64;
         Ok(())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut platter = self.lock_state();
-        platter.check_fault(DiskOperation::SetLen)?;
-        if platter.capacity.is_some_and(|capacity| len > capacity) {
+        let mut state = self.lock_state();
+        state.check_fault(DiskOperation::SetLen)?;
+        if state.capacity.is_some_and(|capacity| len > capacity) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        platter.record(UnsyncedWrite::SetLen(len as usize));
+        state.record(UnsyncedWrite::SetLen(len as usize));
         Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let held = self.1.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(held) = held {
+        let released = self.1.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(released) = released {
             // Returns when the other end is dropped.
-            let _ = held.recv();
+            let _ = released.recv();
         }
-        let platter = &mut *self.lock_state();
-        if let Err(error) = platter.check_fault(DiskOperation::Sync) {
+        let state = &mut *self.lock_state();
+        if let Err(error) = state.check_fault(DiskOperation::Sync) {
             // The system treats a failed write as done: reads see it, and no later sync writes it
             // (fsyncgate).
-            if matches!(platter.fault, Some(DiskFault::FailsAfter(..))) {
-                platter.unsynced.clear();
+            if matches!(state.fault, Some(DiskFault::FailsAfter(..))) {
+                state.unsynced.clear();
             }
             return Err(error);
         }
-        platter.synced += 1;
-        let done = match platter.syncs {
-            SyncMode::Durable => std::mem::take(&mut platter.unsynced),
+        state.synced += 1;
+        let done = match state.syncs {
+            SyncMode::Durable => std::mem::take(&mut state.unsynced),
             SyncMode::Delayed => {
-                std::mem::replace(&mut platter.delayed, std::mem::take(&mut platter.unsynced))
+                std::mem::replace(&mut state.delayed, std::mem::take(&mut state.unsynced))
             }
             SyncMode::Ignored => Vec::new(),
         };
-        done.iter()
-            .for_each(|step| step.apply(&mut platter.durable));
+        done.iter().for_each(|step| step.apply(&mut state.durable));
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut platter = self.lock_state();
-        platter.written += data.len() as u64;
-        // A failed write may have been done all the same, and so may the write during which the
-        // power fails.
-        if !matches!(platter.fault, Some(DiskFault::PoweredOff)) {
-            platter.record(UnsyncedWrite::Write(offset as usize, data.to_vec()));
+        let mut state = self.lock_state();
+        state.written += data.len() as u64;
+        // A failed write may be done nevertheless, and so may the write during which the power
+        // fails.
+        if !matches!(state.fault, Some(DiskFault::PoweredOff)) {
+            state.record(UnsyncedWrite::Write(offset as usize, data.to_vec()));
         }
-        platter.check_fault(DiskOperation::Write)
+        state.check_fault(DiskOperation::Write)
     }
 }

@@ -60,7 +60,7 @@ impl TestEngine {
     ) -> Vec<CommandReply> {
         let replies: Vec<_> = commands
             .into_iter()
-            .map(|command| self.handle.submit(command).expect("there is room"))
+            .map(|command| self.handle.submit(command).expect("the queue has room"))
             .collect();
         assert_eq!(self.writer.step(false), Ok(true));
         let answer = |mut reply: Receiver<CommandReply>| {
@@ -79,8 +79,8 @@ impl TestEngine {
     pub(crate) fn execute(&mut self, command: Command) -> CommandOutcome {
         self.batch([command])
             .remove(0)
-            .expect("the disk is sound")
-            .expect("nothing is wrong with the command")
+            .expect("the disk works")
+            .expect("the command is valid")
     }
 
     /// Creates a project. In a new database it has the number 1.
@@ -97,7 +97,7 @@ impl TestEngine {
         }
     }
 
-    /// Returns the check as listeners see it.
+    /// Returns the check as request handlers see it.
     pub(crate) fn read_check(&self, id: CheckId) -> Check {
         self.handle
             .with_state(|state| state.check(id).expect("the check").clone())
@@ -109,15 +109,15 @@ pub(crate) fn create_check_command(uuid: u128) -> Command {
     commands::create_check(ProjectId(1), uuid, CheckEdit::default())
 }
 
-/// Returns the lines with this word that this thread logs meanwhile.
-pub(crate) fn log_lines_with(word: &str, of: impl FnOnce()) -> Vec<String> {
+/// Returns the lines containing `word` that this thread logs during `work`.
+pub(crate) fn log_lines_with(word: &str, work: impl FnOnce()) -> Vec<String> {
     let log = tempfile::NamedTempFile::new().unwrap();
     let subscriber = tracing_subscriber::fmt()
         .with_ansi(false)
         .without_time()
         .with_writer(Arc::new(log.reopen().unwrap()))
         .finish();
-    tracing::subscriber::with_default(subscriber, of);
+    tracing::subscriber::with_default(subscriber, work);
     let text = std::fs::read_to_string(log.path()).unwrap();
     text.lines()
         .filter(|line| line.contains(word))

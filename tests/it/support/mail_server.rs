@@ -24,7 +24,7 @@ pub struct MailScript {
 /// The server. It ends with the runtime of the test.
 pub struct RecordingMailServer {
     pub address: SocketAddr,
-    play: Arc<ScriptedSession>,
+    session: Arc<ScriptedSession>,
 }
 
 struct ScriptedSession {
@@ -35,27 +35,27 @@ struct ScriptedSession {
 impl RecordingMailServer {
     pub async fn start(script: MailScript) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let play = Arc::new(ScriptedSession {
+        let session = Arc::new(ScriptedSession {
             script: Mutex::new(script),
             received: Mutex::default(),
         });
         let server = Self {
             address: listener.local_addr().unwrap(),
-            play: Arc::clone(&play),
+            session: Arc::clone(&session),
         };
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let play = Arc::clone(&play);
+                let session = Arc::clone(&session);
                 tokio::spawn(async move {
-                    play.record("(connection)");
-                    let (tls, implicit) = play.tls();
+                    session.record("(connection)");
+                    let (tls, implicit) = session.tls();
                     match (tls, implicit) {
-                        (Some(tls), true) => play
+                        (Some(tls), true) => session
                             .serve_session(tls.accept(stream).await.ok()?, true, true)
                             .await
                             .map(drop),
-                        _ => play.serve(stream).await,
+                        _ => session.serve(stream).await,
                     }
                 });
             }
@@ -65,12 +65,12 @@ impl RecordingMailServer {
 
     /// All received lines, also of messages, and `(connection)` for each connection.
     pub fn received_lines(&self) -> Vec<String> {
-        self.play.received.lock().unwrap().clone()
+        self.session.received.lock().unwrap().clone()
     }
 
     /// Sets a reply to the next line with this beginning.
     pub fn reply_once(&self, start: &'static str, reply: &'static str) {
-        self.play
+        self.session
             .script
             .lock()
             .unwrap()
@@ -146,7 +146,7 @@ impl ScriptedSession {
                 continue;
             }
             let scripted = self.scripted_reply(if data { "(message)" } else { line });
-            let usual = match line.split(' ').next().unwrap() {
+            let default_reply = match line.split(' ').next().unwrap() {
                 "." if data => "250 2.0.0 taken".to_owned(),
                 _ if login > 0 => {
                     login -= 1;
@@ -178,7 +178,7 @@ impl ScriptedSession {
                 "DATA" => "354 go on".to_owned(),
                 _ => "250 fine".to_owned(),
             };
-            let reply = scripted.map_or(usual, str::to_owned);
+            let reply = scripted.map_or(default_reply, str::to_owned);
             data = line == "DATA" && reply.starts_with("354");
             if reply.is_empty() {
                 return None;

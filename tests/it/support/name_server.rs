@@ -40,9 +40,9 @@ pub struct NameServer {
 }
 
 impl NameServer {
-    /// Starts a server. `says` gets each queried name in lower case, and the number of earlier
+    /// Starts a server. `reply_to` gets each queried name in lower case, and the number of earlier
     /// queries for it over both protocols.
-    pub async fn start(says: impl Fn(&str, usize) -> DnsReply + Send + Sync + 'static) -> Self {
+    pub async fn start(reply_to: impl Fn(&str, usize) -> DnsReply + Send + Sync + 'static) -> Self {
         let (udp, tcp) = loop {
             let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
             if let Ok(tcp) = TcpListener::bind(udp.local_addr().unwrap()).await {
@@ -54,17 +54,17 @@ impl NameServer {
             queries: Arc::default(),
             directory: tempfile::tempdir().unwrap(),
         };
-        let asked = Arc::clone(&server.queries);
+        let queries = Arc::clone(&server.queries);
         let answer = Arc::new(move |query: &[u8], tcp: bool| {
             let (name, kind) = parse_question(query);
-            let mut asked = asked.lock().unwrap();
+            let mut queries = queries.lock().unwrap();
             // A client queries both address families, which counts once.
-            let before = asked
+            let before = queries
                 .iter()
                 .filter(|(own, is_v4)| *own == name && *is_v4 == (kind == 1))
                 .count();
-            asked.push((name.clone(), kind == 1));
-            encode_answer(query, kind, &says(&name, before), tcp)
+            queries.push((name.clone(), kind == 1));
+            encode_answer(query, kind, &reply_to(&name, before), tcp)
         });
         let by_tcp = Arc::clone(&answer);
         tokio::spawn(async move {
@@ -139,8 +139,8 @@ fn parse_question(query: &[u8]) -> (String, u16) {
 }
 
 /// Encodes an answer (RFC 1035).
-fn encode_answer(query: &[u8], kind: u16, says: &DnsReply, tcp: bool) -> Option<Vec<u8>> {
-    let (records, code, cut) = match says {
+fn encode_answer(query: &[u8], kind: u16, reply_to: &DnsReply, tcp: bool) -> Option<Vec<u8>> {
+    let (records, code, cut) = match reply_to {
         DnsReply::Addresses(addresses, ttl) => (
             records_of_type(kind, addresses, *ttl, &[0xc0, 12]),
             0,

@@ -1,5 +1,4 @@
-//! An HTTP server that records requests and answers by a script, also in ways that no server
-//! should.
+//! An HTTP server that records requests and answers by a script, including invalid answers.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -12,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 /// Maximum time that a test waits for an event.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A recorded request.
 #[derive(Clone, Debug)]
@@ -86,28 +85,28 @@ impl ResponseAction {
 pub struct Receiver {
     pub address: SocketAddr,
     scheme: &'static str,
-    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
-    arrived: Arc<Notify>,
-    acts: Arc<Mutex<Vec<ResponseAction>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
+    request_received: Arc<Notify>,
+    actions: Arc<Mutex<Vec<ResponseAction>>>,
 }
 
 /// Chooses the reaction to a request.
 type Route = dyn Fn(&ReceivedRequest) -> ResponseAction + Send + Sync;
 
 struct Script {
-    acts: Arc<Mutex<Vec<ResponseAction>>>,
+    actions: Arc<Mutex<Vec<ResponseAction>>>,
     /// Replaces the list of actions.
     route: Option<Box<Route>>,
     tls: Option<TlsAcceptor>,
-    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
-    arrived: Arc<Notify>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
+    request_received: Arc<Notify>,
 }
 
 impl Receiver {
     /// Answers the first request with the first action and so on. The last action is for all
     /// further requests.
-    pub async fn start(acts: impl Into<Vec<ResponseAction>>) -> Self {
-        Self::begin(acts.into(), None, None).await
+    pub async fn start(actions: impl Into<Vec<ResponseAction>>) -> Self {
+        Self::begin(actions.into(), None, None).await
     }
 
     /// Answers each request by a function.
@@ -117,12 +116,12 @@ impl Receiver {
         Self::begin(Vec::new(), Some(Box::new(route)), None).await
     }
 
-    pub async fn start_tls(acts: impl Into<Vec<ResponseAction>>, tls: TlsAcceptor) -> Self {
-        Self::begin(acts.into(), None, Some(tls)).await
+    pub async fn start_tls(actions: impl Into<Vec<ResponseAction>>, tls: TlsAcceptor) -> Self {
+        Self::begin(actions.into(), None, Some(tls)).await
     }
 
     async fn begin(
-        acts: Vec<ResponseAction>,
+        actions: Vec<ResponseAction>,
         route: Option<Box<Route>>,
         tls: Option<TlsAcceptor>,
     ) -> Self {
@@ -130,16 +129,16 @@ impl Receiver {
         let receiver = Self {
             address: listener.local_addr().unwrap(),
             scheme: if tls.is_some() { "https" } else { "http" },
-            seen: Arc::default(),
-            arrived: Arc::default(),
-            acts: Arc::new(Mutex::new(acts)),
+            requests: Arc::default(),
+            request_received: Arc::default(),
+            actions: Arc::new(Mutex::new(actions)),
         };
         let script = Arc::new(Script {
-            acts: Arc::clone(&receiver.acts),
+            actions: Arc::clone(&receiver.actions),
             route,
             tls,
-            seen: Arc::clone(&receiver.seen),
-            arrived: Arc::clone(&receiver.arrived),
+            requests: Arc::clone(&receiver.requests),
+            request_received: Arc::clone(&receiver.request_received),
         });
         tokio::spawn(async move {
             for connection in 0.. {
@@ -147,9 +146,9 @@ impl Receiver {
                 let script = Arc::clone(&script);
                 tokio::spawn(async move {
                     match script.tls.clone() {
-                        None => script.play(stream, connection).await,
+                        None => script.serve(stream, connection).await,
                         Some(tls) => match tls.accept(stream).await {
-                            Ok(stream) => script.play(stream, connection).await,
+                            Ok(stream) => script.serve(stream, connection).await,
                             Err(_) => None,
                         },
                     }
@@ -170,25 +169,25 @@ impl Receiver {
 
     /// Sets the action for all further requests.
     pub fn act(&self, act: ResponseAction) {
-        *self.acts.lock().unwrap() = vec![act];
+        *self.actions.lock().unwrap() = vec![act];
     }
 
     pub fn requests(&self) -> Vec<ReceivedRequest> {
-        self.seen.lock().unwrap().clone()
+        self.requests.lock().unwrap().clone()
     }
 
     /// Waits for `count` requests and returns all.
     pub async fn wait_for(&self, count: usize) -> Vec<ReceivedRequest> {
         let all = async {
             loop {
-                let arrived = self.arrived.notified();
+                let request_received = self.request_received.notified();
                 if self.requests().len() >= count {
                     return self.requests();
                 }
-                arrived.await;
+                request_received.await;
             }
         };
-        timeout(PATIENCE, all)
+        timeout(TIMEOUT, all)
             .await
             .unwrap_or_else(|_| panic!("{count} requests were expected: {:?}", self.requests()))
     }
@@ -196,21 +195,21 @@ impl Receiver {
 
 impl Script {
     /// Serves a connection to its end.
-    async fn play(
+    async fn serve(
         &self,
         mut stream: impl AsyncRead + AsyncWrite + Unpin,
         connection: usize,
     ) -> Option<()> {
         loop {
-            let seen = read(&mut stream, connection).await?;
+            let request = read(&mut stream, connection).await?;
             let act = {
-                let mut all = self.seen.lock().unwrap();
-                let routed = self.route.as_ref().map(|route| route(&seen));
-                all.push(seen);
-                let acts = self.acts.lock().unwrap();
-                routed.unwrap_or_else(|| acts[(all.len() - 1).min(acts.len() - 1)].clone())
+                let mut all = self.requests.lock().unwrap();
+                let routed = self.route.as_ref().map(|route| route(&request));
+                all.push(request);
+                let actions = self.actions.lock().unwrap();
+                routed.unwrap_or_else(|| actions[(all.len() - 1).min(actions.len() - 1)].clone())
             };
-            self.arrived.notify_waiters();
+            self.request_received.notify_waiters();
             match act {
                 ResponseAction::Answer(reply) => reply.write(&mut stream).await?,
                 ResponseAction::Raw(bytes) => {

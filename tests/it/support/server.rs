@@ -38,7 +38,7 @@ pub struct TestServer {
     pub main: TestProject,
     address: std::net::SocketAddr,
     stop: watch::Sender<bool>,
-    door: tokio::task::JoinHandle<()>,
+    http_task: tokio::task::JoinHandle<()>,
     writer: Option<JoinHandle<engine::WriterExit>>,
 }
 
@@ -136,7 +136,7 @@ impl TestServer {
         change(&mut config);
         let base = config.base_url.as_str().to_owned();
         let (stop, stopped) = watch::channel(false);
-        let door = tokio::spawn(
+        let http_task = tokio::spawn(
             http::HttpServer::new(handle.clone(), blocking_threads(), config).serve(
                 listener,
                 tls,
@@ -152,12 +152,12 @@ impl TestServer {
             main,
             address,
             stop,
-            door,
+            http_task,
             writer: Some(writer),
         }
     }
 
-    /// Sends a request and reads the answer; the connection is closed after it.
+    /// Sends a request on a connection of its own and reads the answer.
     pub async fn send(
         &self,
         method: &str,
@@ -183,9 +183,9 @@ impl TestServer {
         let _ = stream.write_all(bytes).await;
         let answer = read_response(stream).await;
         // hyper answers an invalid request without a body.
-        let sniffed = answer.header("X-Content-Type-Options") != Some("nosniff");
+        let may_be_sniffed = answer.header("X-Content-Type-Options") != Some("nosniff");
         assert!(
-            !sniffed || answer.body.is_empty() && matches!(answer.status, 400 | 431),
+            !may_be_sniffed || answer.body.is_empty() && matches!(answer.status, 400 | 431),
             "{answer:?}"
         );
         answer
@@ -224,13 +224,13 @@ impl TestServer {
     }
 
     /// Answers every channel test with this result, in place of the notifier.
-    pub fn answer_tests(&self, tried: ChannelTestResult) {
+    pub fn answer_tests(&self, result: ChannelTestResult) {
         let handle = self.handle.clone();
         tokio::spawn(async move {
             loop {
                 handle.wait_for_outgoing().await;
                 while let Some(trial) = handle.next_channel_test() {
-                    let _ = trial.reply.send(tried.clone());
+                    let _ = trial.reply.send(result.clone());
                 }
             }
         });
@@ -246,7 +246,7 @@ impl TestServer {
     /// Stops the server cleanly.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
-        (&mut self.door).await.unwrap();
+        (&mut self.http_task).await.unwrap();
         self.handle.close();
         let writer = self.writer.take().unwrap();
         assert_eq!(
