@@ -85,7 +85,7 @@ fn provision(data: &Path) {
 fn administration_needs_no_server() {
     let (_directory, data) = temp_data_directory();
     provision(&data);
-    // With a project in the database, this is no first start.
+    // With a project in the database, this is not a first start.
     let server = ServerProcess::start_with(&data, &["--no-web"]);
     assert_eq!(server.log.len(), 2, "{:?}", server.log);
     assert_eq!(admin(&data, &["key", "list"]).lines().count(), 4);
@@ -150,7 +150,7 @@ fn a_socket_left_behind_does_no_harm() {
     admin(&data, &["project", "create", "online"]);
     server.stop();
 
-    // A file that is no socket is not removed.
+    // A file other than a socket is not removed.
     std::fs::write(data.join("admin.sock"), "mine").unwrap();
     let refused = run(overdue(&["serve", "--listen", "127.0.0.1:0"])
         .arg("--data")
@@ -169,7 +169,7 @@ fn a_socket_left_behind_does_no_harm() {
 fn a_server_that_does_not_answer_is_reported() {
     let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "a"]);
-    // It accepts connections and sends nothing.
+    // This server accepts connections and sends nothing.
     let _silent = UnixListener::bind(data.join("admin.sock")).unwrap();
     let done = run(overdue(&["project", "list"]).arg("--data").arg(&data));
     assert_eq!(

@@ -76,7 +76,7 @@ fn serve_connection(mut stream: TcpStream, came: &ReceivedAlerts, mut chance: u6
         } else {
             String::from_utf8(body).ok()?
         };
-        // Matrix shows it only once.
+        // Matrix shows a repeated transaction only once.
         marked |= is_matrix;
         came.lock()
             .unwrap()
@@ -107,7 +107,7 @@ fn matrix_summary(body: &[u8]) -> Option<String> {
     ))
 }
 
-/// Pings every check that has not answered yet, until the server is gone.
+/// Pings each check that has not answered yet, until the server ends.
 fn ping(server: SocketAddr, keys: &[String; 2], word: &str, pending: &mut Vec<usize>) {
     let Ok(mut client) = HttpClient::connect(server) else {
         return;
@@ -228,7 +228,7 @@ fn no_alert_is_lost_and_every_repeat_is_marked() {
         .filter(|(_, copies)| copies.len() > 1)
         .collect();
     println!(
-        "{} alerts, {} came more than once",
+        "{} alerts, {} received more than once",
         came.len(),
         repeats.len()
     );
@@ -237,7 +237,7 @@ fn no_alert_is_lost_and_every_repeat_is_marked() {
         let unmarked = copies.iter().filter(|marked| !**marked).count();
         assert!(
             unmarked <= 1,
-            "{text} came {} times: {copies:?}",
+            "{text} was received {} times: {copies:?}",
             copies.len()
         );
     }

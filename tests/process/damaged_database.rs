@@ -65,7 +65,7 @@ fn pings_are_refused_after_the_file_of_a_running_server_is_removed() {
     while client.post(&path, b"").unwrap().status == 200 {
         assert!(
             removed.elapsed() < Duration::from_secs(2),
-            "pings are still taken"
+            "pings are still accepted"
         );
     }
     server.wait_for("NO PINGS ARE ACCEPTED");

@@ -1,4 +1,4 @@
-//! Tests of groups at the command line: each channel of a group gets one.
+//! Tests of groups at the command line: a test message is sent to each channel of a group.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The built binary: flags, signals, SIGKILL, the admin socket.
+//! Tests of the built binary: flags, signals, SIGKILL, the admin socket.
 
 #![allow(
     clippy::unwrap_used,

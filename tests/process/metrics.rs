@@ -1,4 +1,4 @@
-//! The binary with an address only for metrics, and with a token.
+//! A separate address for metrics, and a token.
 
 use crate::client::HttpClient;
 use crate::server_process::{ServerProcess, overdue, run, temp_data_directory};

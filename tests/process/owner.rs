@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::server_process::{ProcessOutput, ServerProcess, overdue, run, temp_data_directory};
 
-/// Usually the unprivileged user.
+/// UID of the service, usually that of the unprivileged user.
 const SERVICE: u32 = 65534;
 
 /// Working directory of root that contains the data directory of the service. `None` if the tests

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Longer than any step here takes on a busy machine.
+/// Maximum time of each step, on a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The binary, without our environment.
@@ -128,14 +128,14 @@ impl ServerProcess {
         assert!(sent.success());
     }
 
-    /// Number of its threads.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/task", self.child.id()))
             .unwrap()
             .count()
     }
 
-    /// Its peak memory in bytes.
+    /// Returns the peak memory in bytes.
     #[cfg(target_os = "linux")]
     pub fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
@@ -151,7 +151,7 @@ impl ServerProcess {
         self.child.wait().unwrap();
     }
 
-    /// Waits for its end. The log is complete then.
+    /// Waits for the end of the process. The log is complete then.
     pub fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + WAIT_TIMEOUT;
         // The log ends with the process.
@@ -161,7 +161,7 @@ impl ServerProcess {
         {
             self.log.push(line);
         }
-        assert!(Instant::now() < deadline, "it does not end");
+        assert!(Instant::now() < deadline, "the process did not end");
         self.child.wait().unwrap()
     }
 
@@ -173,7 +173,7 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

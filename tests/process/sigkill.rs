@@ -123,7 +123,7 @@ fn no_acknowledged_ping_is_lost() {
         for n in 1..=pings {
             let logged = get(&format!("/api/v3/checks/{uuid}/pings/{n}/body"));
             let number = number_in(&logged.body, sender)
-                .unwrap_or_else(|| panic!("ping {n} of sender {sender} is not as it was sent"));
+                .unwrap_or_else(|| panic!("ping {n} of sender {sender} differs from the ping sent"));
             *found.entry(number).or_insert(0) += 1;
         }
         assert!(

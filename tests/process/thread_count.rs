@@ -19,7 +19,7 @@ fn no_request_starts_a_thread() {
         ],
     );
     let server = ServerProcess::start(&data);
-    // It listens before all threads have started.
+    // The server listens before all threads have started.
     assert_eq!(
         HttpClient::connect(server.address)
             .unwrap()

@@ -1,4 +1,4 @@
-//! The binary with a certificate: its startup messages, and SIGHUP.
+//! A server with a certificate: its startup messages, and SIGHUP.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -59,7 +59,7 @@ fn a_renewed_certificate_needs_no_restart() {
     assert_eq!(
         run(&mut overdue(&["health", "--listen", &at])).status,
         0,
-        "health asks without TLS"
+        "`overdue health` connects without TLS"
     );
 
     new.write("localhost", directory.path());

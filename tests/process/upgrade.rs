@@ -58,7 +58,7 @@ fn no_ping_is_refused_or_lost_while_the_server_is_replaced() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let ends = Arc::new(AtomicBool::new(false));
-    // They may begin before a server runs.
+    // The senders may start before a server runs.
     let senders: Vec<_> = (0..SENDERS)
         .map(|_| {
             let ends = Arc::clone(&ends);

@@ -21,7 +21,7 @@ fn run_with_input(data: &Path, words: &[&str], text: &str) -> ProcessOutput {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may end before it has read everything.
+    // The command may end before it has read all input.
     let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();

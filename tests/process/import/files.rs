@@ -173,6 +173,6 @@ fn an_incomplete_channel_follows_the_source_until_it_is_enabled_here() {
     let shown = listed();
     assert!(
         shown.contains("https://b.example") && shown.contains("untested"),
-        "what was enabled here stays: {shown}"
+        "a channel that was enabled here stays enabled: {shown}"
     );
 }

@@ -162,7 +162,7 @@ fn expect_backup(all: &[(String, Value)]) {
         ("filter_http_body", json!(true)),
         ("manual_resume", json!(false)),
         ("last_ping", json!("2024-06-07T18:00:00+00:00")),
-        // The old server would have marked it down by now.
+        // The old server would have marked the check as down by now.
         ("status", json!("down")),
     ] {
         assert_eq!(check[field], value, "{field}");
@@ -229,7 +229,7 @@ fn the_command_line_lists_releases_and_imports_again() {
             .unwrap()
             .ends_with("TRIAL")
     );
-    // Nothing was changed locally.
+    // The local database is unchanged.
     let done = import(&data, &source, &[&["--trial"], &only[..]].concat());
     assert!(
         done.err.contains("1 of them in place of an earlier import"),
@@ -312,7 +312,7 @@ fn the_command_line_lists_releases_and_imports_again() {
         assert_eq!(done.status, status);
         assert!(done.err.contains(part), "{}", done.err);
     }
-    // Another project has the name. The attempt leaves nothing behind.
+    // Another project has the name. The failed attempt changes nothing.
     admin(&data, &["project", "create", "Taken"]);
     let taken = ["--project", "72b33a1c-b0bf-49cd-93db-0102962414c7=Taken"];
     let done = import(&data, &source, &[&["--live"], &taken[..]].concat());
@@ -467,7 +467,7 @@ fn an_import_that_is_killed_anywhere_is_visible_completely_or_not_at_all() {
         let found = version(&server).unwrap();
         assert!(
             found == before || found == round,
-            "round {round}: {found} is seen, before it was {before}"
+            "round {round}: {found} is visible after {before}"
         );
         before = found;
     }

@@ -1,4 +1,4 @@
-//! Long bodies of an old server with a raised limit: they are imported completely, up to our
+//! Long bodies of an old server with a raised limit: they are imported in full, up to our
 //! maximum length.
 
 use base64::Engine as _;

@@ -26,7 +26,7 @@ fn export(data: &Path, words: &[&str]) -> String {
     done.out
 }
 
-/// All lines except the first, which has the time, and the last, which has the checksum.
+/// Returns all lines except the first, which has the time, and the last, which has the checksum.
 fn middle(lines: &str) -> Vec<&str> {
     let all: Vec<_> = lines.lines().collect();
     all[1..all.len() - 1].to_vec()
@@ -75,7 +75,7 @@ fn an_export_is_imported_with_and_without_servers() {
     );
     let report: serde_json::Value = serde_json::from_str(&preview.out).unwrap();
     assert_eq!(report["counts"]["pings"]["carried"], pings(&lines).len());
-    // No server runs on either of them.
+    // No server runs on either data directory.
     assert_eq!(import(&other, &file, &["--live"]).status, 0);
     assert_eq!(middle(&export(&other, &["--logs"])), middle(&lines));
     // Through servers and pipes.
@@ -101,7 +101,7 @@ fn an_export_is_imported_with_and_without_servers() {
         preview.err
     );
     assert_eq!(middle(&export(&third, &["--logs"])), middle(&before));
-    // Neither does a preview that is ended after its result.
+    // A preview that is ended after its result leaves no trace either.
     let mut socket = UnixStream::connect(third.join("admin.sock")).unwrap();
     let nothing = concat!(
         r#"{"projects":0,"keys":0,"channels":0,"windows":0,"checks":0,"users":0,"#,
@@ -156,7 +156,7 @@ fn an_export_is_imported_with_and_without_servers() {
     let is_staged = || admin(&third, &["import", "list"]).contains("staged");
     assert!(is_staged());
     drop(socket);
-    assert!((0..100).any(|_| !is_staged()), "it is still in progress");
+    assert!((0..100).any(|_| !is_staged()), "the import is still in progress");
     drop((from, to));
 }
 

@@ -281,7 +281,7 @@ fn keys_stored_as_digests_keep_their_access_only_with_the_right_secret() {
         assert_eq!(unused(), known, "{secret_given:?}");
         assert_eq!(key_statuses(&server), status, "{secret_given:?}");
     }
-    // By their own hashes from then on, after a kill, which may come before those are written, and
+    // Later sign-ins use our own hashes: after a kill, which may come before they are stored, and
     // after a stop.
     assert_eq!(key_statuses(&server), [[200, 201], [200, 401]]);
     server.kill();
