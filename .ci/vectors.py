@@ -8,24 +8,24 @@ import sys
 def main(binary, path):
     with open(path, encoding="utf-8") as file:
         vectors = [json.loads(line) for line in file]
-    # A vector that must be refused names no zone and no start.
-    questions = "".join(
+    # A vector of an invalid expression has no time zone and no start.
+    requests = "".join(
         json.dumps({"expr": v["expr"], "tz": v.get("tz", "UTC"), "start": v.get("start", "2020-01-01T00:00:00Z")}) + "\n" for v in vectors
     )
-    answers = subprocess.run([binary, "schedule", "--batch"], input=questions, capture_output=True, text=True, check=True).stdout.splitlines()
+    answers = subprocess.run([binary, "schedule", "--batch"], input=requests, capture_output=True, text=True, check=True).stdout.splitlines()
     failed = abs(len(vectors) - len(answers))
     for vector, line in zip(vectors, answers):
         answer = json.loads(line)
         if vector.get("error"):
-            right = "error" in answer
+            is_correct = "error" in answer
         else:
-            # The first instants of a partial vector are left out of it, so ours may have more.
-            wanted, got = vector["next"], answer.get("next", [])
-            got = got[: len(wanted)] if vector.get("partial") else got
-            right = answer.get("kind") == vector["kind"] and got == wanted
-        if not right:
+            # A partial vector lists only the first times, so ours may have more.
+            expected, found = vector["next"], answer.get("next", [])
+            found = found[: len(expected)] if vector.get("partial") else found
+            is_correct = answer.get("kind") == vector["kind"] and found == expected
+        if not is_correct:
             failed += 1
-            print(f"wanted {vector}\n   got {line}")
+            print(f"expected {vector}\n     found {line}")
     print(f"vectors: {len(vectors) - failed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -1,8 +1,8 @@
-"""Lets alerts reach real receivers, and servers, schemas and clients of others that know what these expect.
+"""Sends alerts to real receivers, and to servers, schemas and clients of others that know their protocols.
 
     python .ci/receivers BINARY [--modules NODE_MODULES] [--unpacked ROOT]
 
-What is not installed is left out, and told in a line. `install` beside this says what there can be.
+Receivers that are not installed are skipped, with a line for each. The script `install` installs them.
 """
 import argparse
 import importlib.util
@@ -19,59 +19,59 @@ import matrix
 import oracle
 import proxies
 import telegram
-from place import Place, Server
+from place import Server, Workspace
 
 parser = argparse.ArgumentParser()
 parser.add_argument("binary")
-parser.add_argument("--modules", default="node_modules", help="where Node's packages are")
-parser.add_argument("--unpacked", default="/", help="where Debian's packages are unpacked")
+parser.add_argument("--modules", default="node_modules", help="directory of the Node packages")
+parser.add_argument("--unpacked", default="/", help="directory of the unpacked Debian packages")
 options = parser.parse_args()
 binary, modules, unpacked = (pathlib.Path(path).resolve() for path in (options.binary, options.modules, options.unpacked))
 os.environ["PATH"] += f":{unpacked / 'usr/bin'}:{unpacked / 'usr/sbin'}"
 
 
-def leave_out(text):
-    print(f"   left out: {text}", flush=True)
+def skip(text):
+    print(f"   skipped: {text}", flush=True)
 
 
 def has_module(name):
     return shutil.which("node") is not None and (modules / name).is_dir()
 
 
-def together():
-    """One server whose alerts all of them get: down, and up again."""
-    with Place("receivers") as place:
-        mails, told = mail.Mails(), ["aiosmtpd"]
+def shared_server():
+    """Runs one server whose alerts reach all receivers: down and up. Yields while Alertmanager waits for the next repeat."""
+    with Workspace("receivers") as workspace:
+        mails, receivers = mail.Mails(), ["aiosmtpd"]
         relay, remove_relay = mails.port, lambda: None
         if mail.may_start_postfix():
-            relay, remove_relay = mail.postfix(place, mails.port)
-            told.append("behind Postfix")
+            relay, remove_relay = mail.postfix(workspace, mails.port)
+            receivers.append("Postfix")
         else:
-            leave_out("mail through Postfix: it is not installed, or this user may not start it")
+            skip("mail through Postfix: it is not installed, or this user may not start it")
         try:
-            overdue = Server(binary, place, ["--mail-server", f"smtp+plain://127.0.0.1:{relay}", "--mail-from", "overdue <alerts@example.org>"])
+            overdue = Server(binary, workspace, ["--mail-server", f"smtp+plain://127.0.0.1:{relay}", "--mail-from", "overdue <alerts@example.org>"])
             overdue.serve()
             overdue.channel("email", "to=ops@example.org")
             others = []
-            if alertmanager.is_there(unpacked):
-                alerts = alertmanager.Alertmanager(place, unpacked)
+            if alertmanager.is_available(unpacked):
+                alerts = alertmanager.Alertmanager(workspace, unpacked)
                 overdue.channel("alertmanager", f"url={alerts.url}")
                 others.append(alerts)
             else:
-                alerts = leave_out("alerts to Alertmanager: it cannot be had")
+                alerts = skip("alerts to Alertmanager: it is not installed")
             if has_module("telegram-test-api"):
-                others.append(telegram.Telegram(place, modules))
+                others.append(telegram.Telegram(workspace, modules))
                 overdue.channel("telegram", *others[-1].settings)
             else:
-                leave_out("alerts to telegram-test-api: it cannot be had")
-            if matrix.is_there():
-                others.append(matrix.Matrix(place))
+                skip("alerts to telegram-test-api: it is not installed")
+            if matrix.is_available():
+                others.append(matrix.Matrix(workspace))
                 overdue.channel("matrix", *others[-1].settings)
             else:
-                leave_out("alerts to Synapse: it cannot be had")
+                skip("alerts to Synapse: it is not installed")
             overdue.ping("nightly-backup", "?create=1")
             overdue.ping("nightly-backup", "/3", b"df: no <space> left")
-            down = mails.wait_for("a mail that it is down", 1)
+            down = mails.wait_for("the mail about the downtime", 1)
             assert down["subject"] == "DOWN | nightly-backup", down
             text = down.get_body(("plain",)).get_content()
             assert "exit status 3" in text and "df: no <space> left" in text, text
@@ -84,64 +84,64 @@ def together():
             if alerts:
                 alerts.is_down_again()
             overdue.ping("nightly-backup")
-            up = mails.wait_for("a mail that it is up", 2)
+            up = mails.wait_for("the mail about the recovery", 2)
             assert up["subject"] == "UP | nightly-backup" and up["in-reply-to"] == down["message-id"], up
             for other in others:
                 other.is_up()
-            # Names are any text, and come back as they were.
-            name = 'Ünïcode ☃, "quoted" <b> & more than one piece of a header holds, by far'
+            # A name may be any text, and arrives unchanged.
+            name = 'Ünïcode ☃, "quoted" <b> & much longer than one encoded word of a header may be'
             check = overdue.api("POST", "/api/v3/checks/", {"name": name, "slug": "named"})
             assert check["slug"] == "named"
             overdue.ping("named", "/fail")
-            named = mails.wait_for("a mail with any name", 3)
+            named = mails.wait_for("the mail with the special name", 3)
             assert named["subject"] == f"DOWN | {name}" and named.get_content_type() == "multipart/alternative", named["subject"]
-            assert len(mails.taken) == 3, mails.taken
+            assert len(mails.received) == 3, mails.received
             if alerts:
-                alerts.takes_what_is_sent()
-            told += [type(other).__name__ for other in others]
-            print("   told when it was down and when it was up:", ", ".join(told), flush=True)
+                alerts.accepts_snapshots()
+            receivers += [type(other).__name__ for other in others]
+            print("   received the alerts for down and up:", ", ".join(receivers), flush=True)
         finally:
             remove_relay()
             mails.server.stop()
 
 
-def alone():
-    """Those that need no more than a test, or what the snapshots hold."""
+def separate_tests():
+    """Yields the results of receivers that only need a channel test or the snapshots."""
     if has_module("smtp-server") and importlib.util.find_spec("trustme"):
         yield mail.strict(binary, modules)
     else:
-        leave_out("mail to smtp-server: it cannot be had")
+        skip("mail to smtp-server: it is not installed")
     if has_module("adaptivecards"):
         yield cards.check(modules)
     else:
-        leave_out("cards for Teams: adaptivecards cannot be had")
+        skip("cards for Teams: adaptivecards is not installed")
     if importlib.util.find_spec("apprise"):
         yield oracle.check(binary)
     else:
-        leave_out("what Apprise sends beside what is sent here: it cannot be had")
-    tinyproxy = proxies.tinyproxy_of(unpacked)
+        skip("comparison with Apprise: it is not installed")
+    tinyproxy = proxies.find_tinyproxy(unpacked)
     if not tinyproxy:
-        leave_out("tinyproxy: it cannot be had")
+        skip("tinyproxy: it is not installed")
     if importlib.util.find_spec("pproxy") is None:
-        leave_out("pproxy: it cannot be had")
+        skip("pproxy: it is not installed")
     if importlib.util.find_spec("trustme"):
         yield proxies.check(binary, tinyproxy)
     yield from names()
 
 
 def names():
-    apart = ["unshare", "--net", "--mount"]
-    may = importlib.util.find_spec("dnslib") and shutil.which("ip") and subprocess.run([*apart, "true"], capture_output=True).returncode == 0
-    if not may:
-        return leave_out("names in a root of their own: dnslib or ip cannot be had, or this user may not make a network")
-    done = subprocess.run([*apart, sys.executable, pathlib.Path(__file__).with_name("names.py"), binary], stdout=subprocess.PIPE, text=True)
+    namespace = ["unshare", "--net", "--mount"]
+    is_possible = importlib.util.find_spec("dnslib") and shutil.which("ip") and subprocess.run([*namespace, "true"], capture_output=True).returncode == 0
+    if not is_possible:
+        return skip("name servers in a network namespace: dnslib or ip is not installed, or this user may not create one")
+    done = subprocess.run([*namespace, sys.executable, pathlib.Path(__file__).with_name("names.py"), binary], stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stdout
     yield done.stdout.strip()
 
 
-# While Alertmanager waits to be told again, the others have their turn.
-shared = together()
+# The other receivers are tested while Alertmanager waits for the next repeat.
+shared = shared_server()
 next(shared)
-for line in alone():
+for line in separate_tests():
     print(f"   {line}", flush=True)
 next(shared, None)

@@ -1,55 +1,55 @@
-"""Prometheus' Alertmanager: alerts fire, are there again after its restart, and end."""
+"""Prometheus' Alertmanager: alerts fire, are repeated after its restart, and end."""
 import pathlib
 import shutil
 import subprocess
 
-from place import call, free_port, until
+from place import call, free_port, wait_until
 import sent
 
 PROGRAM = "prometheus-alertmanager"
-SHARED = pathlib.Path("/usr/share")
-# Without it Debian's does not start.
-NEEDED = "prometheus/alertmanager/default.tmpl"
-# It is given another /usr/share, in which it is.
-APART = ["unshare", "--map-root-user", "--mount"]
+SHARE = pathlib.Path("/usr/share")
+# A file without which Debian's package does not start.
+REQUIRED_FILE = "prometheus/alertmanager/default.tmpl"
+# Runs it with another /usr/share that contains the file.
+NAMESPACE = ["unshare", "--map-root-user", "--mount"]
 
 
 class Alertmanager:
-    def __init__(self, place, unpacked):
-        self.place, self.port = place, free_port()
-        elsewhere = [*APART, "sh", "-c", f'mount --bind "$0" {SHARED} && exec "$@"', unpacked / "usr/share"]
-        self.way = [] if (SHARED / NEEDED).exists() else elsewhere
-        (place.home / "alertmanager.yml").write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
+    def __init__(self, workspace, unpacked):
+        self.workspace, self.port = workspace, free_port()
+        with_unpacked_files = [*NAMESPACE, "sh", "-c", f'mount --bind "$0" {SHARE} && exec "$@"', unpacked / "usr/share"]
+        self.prefix = [] if (SHARE / REQUIRED_FILE).exists() else with_unpacked_files
+        (workspace.home / "alertmanager.yml").write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
         self.url = f"http://127.0.0.1:{self.port}"
         self.start()
 
     def start(self):
-        # What it knew is gone: what is kept on disk are silences.
-        self.process = self.place.start(*self.way, PROGRAM, "--config.file=alertmanager.yml", f"--storage.path={self.place.home}/alertmanager",
+        # A start begins without alerts: only silences are stored on disk.
+        self.process = self.workspace.start(*self.prefix, PROGRAM, "--config.file=alertmanager.yml", f"--storage.path={self.workspace.home}/alertmanager",
                                         f"--web.listen-address=127.0.0.1:{self.port}", "--cluster.listen-address=")
-        until("Alertmanager", lambda: call(f"{self.url}/api/v2/status"))
+        wait_until("Alertmanager", lambda: call(f"{self.url}/api/v2/status"))
 
     def alerts(self):
         return call(f"{self.url}/api/v2/alerts")
 
     def is_down(self):
-        found = until("an alert", self.alerts)
+        found = wait_until("an alert", self.alerts)
         assert [alert["labels"]["check"] for alert in found] == ["nightly-backup"], found
 
     def restart(self):
-        self.place.end(self.process)
+        self.workspace.end(self.process)
         self.start()
         assert self.alerts() == []
 
     def is_down_again(self):
-        # What is down is sent every minute.
-        until("the alert after the restart", self.alerts, 180)
+        # Firing alerts are sent again every minute.
+        wait_until("the alert after the restart", self.alerts, 180)
 
     def is_up(self):
-        until("the end of the alert", lambda: self.alerts() == [] or None)
+        wait_until("the end of the alert", lambda: self.alerts() == [] or None)
 
-    def takes_what_is_sent(self):
-        """Every request of the snapshots; it validates them by the description of its API."""
+    def accepts_snapshots(self):
+        """Sends all requests of the snapshots, which Alertmanager validates by its API description."""
         count = 0
         for name, request in sent.requests("alertmanager"):
             answer = sent.replay(request, f"{self.url}/api/v2/alerts")
@@ -58,8 +58,8 @@ class Alertmanager:
         assert count >= 4, count
 
 
-def is_there(unpacked):
+def is_available(unpacked):
     if shutil.which(PROGRAM) is None:
         return False
-    elsewhere = (unpacked / "usr/share" / NEEDED).exists() and subprocess.run([*APART, "true"], capture_output=True).returncode == 0
-    return (SHARED / NEEDED).exists() or elsewhere
+    with_unpacked_files = (unpacked / "usr/share" / REQUIRED_FILE).exists() and subprocess.run([*NAMESPACE, "true"], capture_output=True).returncode == 0
+    return (SHARE / REQUIRED_FILE).exists() or with_unpacked_files

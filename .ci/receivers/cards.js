@@ -1,12 +1,12 @@
-// Reads cards, a JSON array, from standard input as Microsoft's renderer reads them, and prints what is wrong with each.
+// Reads a JSON array of cards from standard input and prints the errors that Microsoft's renderer finds in each.
 const { AdaptiveCard, SerializationContext, ValidationEvent, Versions } = require('adaptivecards/dist/adaptivecards.js');
 
 const findings = (json) => {
   const [version, card] = [Versions[`v${json.version.replace('.', '_')}`], new AdaptiveCard()];
   const context = new SerializationContext(version);
   card.parse(json, context);
-  const read = [...Array(context.eventCount).keys()].map((at) => context.getEventAt(at));
-  const found = read.map(({ event, message }) => `${ValidationEvent[event]}: ${message}`);
+  const events = [...Array(context.eventCount).keys()].map((at) => context.getEventAt(at));
+  const found = events.map(({ event, message }) => `${ValidationEvent[event]}: ${message}`);
   found.push(...card.validateProperties().validationEvents.map(({ message }) => message));
   if (card.getItemCount() !== json.body.length) found.push(`${card.getItemCount()} of ${json.body.length} blocks are shown`);
   return found;

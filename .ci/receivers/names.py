@@ -1,6 +1,6 @@
-"""Names, by the static binary in a root that has nothing else: name servers that misbehave, and modules of the C library that are not there.
+"""Name resolution by the static binary in an otherwise empty root: misbehaving name servers, and missing modules of the C library.
 
-    unshare --net --mount python names.py BINARY       as root; the addresses of this network are its own
+    unshare --net --mount python names.py BINARY       as root, in a network namespace
 """
 import pathlib
 import subprocess
@@ -13,23 +13,23 @@ import dnslib
 import dnslib.server
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from place import Place, Server, free_port, until  # noqa: E402
-from proxies import Taken  # noqa: E402
+from place import Server, Workspace, free_port, wait_until  # noqa: E402
+from proxies import RecordingServer  # noqa: E402
 
-# An address of the Internet, which here is this machine's.
+# A public address, assigned to this machine in the namespace.
 PUBLIC = "93.184.216.34"
 
 
 class Names(dnslib.server.BaseResolver):
-    """Answers by name."""
+    """A name server with an answer for each name."""
 
     def __init__(self):
-        self.asked = []
+        self.queries = []
 
     def resolve(self, request, handler):
         name, kind = str(request.q.qname).rstrip("."), dnslib.QTYPE[request.q.qtype]
-        before = self.asked.count((name, kind))
-        self.asked.append((name, kind))
+        before = self.queries.count((name, kind))
+        self.queries.append((name, kind))
         reply = request.reply()
 
         def add(owner, answer, ttl=0):
@@ -42,7 +42,7 @@ class Names(dnslib.server.BaseResolver):
             case "public.test":
                 add(name, PUBLIC)
             case "rebind.test":
-                # Public at first; this machine itself from the second question on.
+                # Public at first; loopback from the second query on.
                 add(name, PUBLIC if before == 0 else "127.0.0.1")
             case "inside.test":
                 add(name, "127.0.0.1")
@@ -71,11 +71,11 @@ class Names(dnslib.server.BaseResolver):
         return reply
 
 
-class Rooted(Server):
-    """A server whose file system holds nothing but what is put there."""
+class ChrootServer(Server):
+    """A server whose file system contains only the given files."""
 
-    def __init__(self, binary, place, root):
-        super().__init__(binary, place)
+    def __init__(self, binary, workspace, root):
+        super().__init__(binary, workspace)
         self.root = root
         self.data = pathlib.Path("/data")
         (root / "data").mkdir(mode=0o700, exist_ok=True)
@@ -89,8 +89,8 @@ class Rooted(Server):
     def serve(self):
         port = free_port()
         self.base = f"http://127.0.0.1:{port}"
-        self.process = self.place.start("chroot", self.root, "/overdue", "serve", "--data", "/data", "--listen", f"127.0.0.1:{port}", "--time-zone", "UTC")
-        until("overdue", lambda: urllib.request.urlopen(f"{self.base}/healthz", timeout=60))
+        self.process = self.workspace.start("chroot", self.root, "/overdue", "serve", "--data", "/data", "--listen", f"127.0.0.1:{port}", "--time-zone", "UTC")
+        wait_until("overdue", lambda: urllib.request.urlopen(f"{self.base}/healthz", timeout=60))
         self.api_key = self.run("key", "create", "--project", "default", "--access", "read-write")
         return self
 
@@ -98,48 +98,48 @@ class Rooted(Server):
 def main(binary):
     for words in (["ip", "link", "set", "lo", "up"], ["ip", "address", "add", f"{PUBLIC}/32", "dev", "lo"]):
         subprocess.run(words, check=True)
-    with Place("names") as place:
-        root = place.home / "root"
+    with Workspace("names") as workspace:
+        root = workspace.home / "root"
         (root / "etc").mkdir(parents=True)
         (root / "overdue").write_bytes(pathlib.Path(binary).read_bytes())
         (root / "overdue").chmod(0o755)
-        # As Fedora and Arch have it; none of these modules is there.
+        # From Fedora and Arch. None of these modules exists here.
         (root / "etc/nsswitch.conf").write_text("hosts: files mdns4_minimal [NOTFOUND=return] myhostname resolve dns\n")
         (root / "etc/hosts").write_text("127.0.0.1 localhost\n")
         (root / "etc/resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:5\n")
         names = Names()
         for tcp in (False, True):
             dnslib.server.DNSServer(names, port=53, address="127.0.0.1", tcp=tcp, logger=dnslib.server.DNSLogger(logf=lambda _: None)).start_thread()
-        everywhere = Taken(("0.0.0.0", 0))
-        port = everywhere.server_port
-        overdue = Rooted(binary, place, root).serve()
+        receiver = RecordingServer(("0.0.0.0", 0))
+        port = receiver.server_port
+        overdue = ChrootServer(binary, workspace, root).serve()
 
-        def make(name):
+        def create_channel(name):
             settings = {"down-url": f"http://{name}:{port}/{name}", "body": "x"}
             overdue.api("POST", "/api/overdue/v1/channels", {"name": name, "kind": "webhook", "settings": settings})
 
-        def works(name):
-            overdue.try_channel(name)
-            assert everywhere.taken[-1][1] == f"/{name}", everywhere.taken
+        def expect_delivery(name):
+            overdue.test_channel(name)
+            assert receiver.requests[-1][1] == f"/{name}", receiver.requests
 
-        def fails(name, said):
-            before = len(everywhere.taken)
-            told = overdue.try_channel(name, fails=True)
-            assert said in told and len(everywhere.taken) == before, f"{name}: {told}"
+        def expect_failure(name, expected):
+            before = len(receiver.requests)
+            error = overdue.test_channel(name, fails=True)
+            assert expected in error and len(receiver.requests) == before, f"{name}: {error}"
 
         hosts = ["public", "rebind", "inside", "chain", "into", "circle", "trouble", "shaky", "slow", "unknown"]
         for host in hosts:
-            make(f"{host}.test")
+            create_channel(f"{host}.test")
         for host in ("public", "chain", "shaky", "slow", "rebind"):
-            works(f"{host}.test")
-        # An answer is believed for 5 seconds at least.
+            expect_delivery(f"{host}.test")
+        # An answer is cached for at least 5 seconds.
         time.sleep(6)
         for host in ("rebind", "inside", "into"):
-            fails(f"{host}.test", "--outbound-allow")
-        for host, said in (("trouble", "trouble.test"), ("circle", "circle.test"), ("unknown", "no address is known for unknown.test")):
-            fails(f"{host}.test", said)
-        assert ("rebind.test", "A") in names.asked[1:] and names.asked.count(("rebind.test", "A")) >= 2, names.asked
-        # It lives, and none of the modules that nsswitch.conf names was asked for.
+            expect_failure(f"{host}.test", "--outbound-allow")
+        for host, expected in (("trouble", "trouble.test"), ("circle", "circle.test"), ("unknown", "no address is known for unknown.test")):
+            expect_failure(f"{host}.test", expected)
+        assert ("rebind.test", "A") in names.queries[1:] and names.queries.count(("rebind.test", "A")) >= 2, names.queries
+        # The server still runs, and no module of nsswitch.conf was loaded.
         maps = pathlib.Path(f"/proc/{overdue.process.pid}/maps").read_text()
         assert overdue.process.poll() is None and "libnss" not in maps, maps
     print("names: TTL 0 rebinding refused, CNAME chains and circles, SERVFAIL, a slow server; no module of nsswitch.conf was loaded")

@@ -1,28 +1,28 @@
-"""Apprise as an oracle: pointed at the same recorder, its requests have the paths, the headers and the members that ours have."""
+"""Comparison with Apprise: its requests to the same recorder have the same paths, headers and members as ours."""
 import http.server
 import json
 import re
 import sys
 import threading
 
-from place import Place, Server
+from place import Server, Workspace
 
 
 class Recorder(http.server.ThreadingHTTPServer):
-    """Keeps every request, and answers what lets a client go on."""
+    """Records every request, and answers so that a client continues."""
 
     daemon_threads = True
 
     def __init__(self):
-        self.taken = []
-        super().__init__(("127.0.0.1", 0), Recorded)
+        self.requests = []
+        super().__init__(("127.0.0.1", 0), RecordingHandler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
-class Recorded(http.server.BaseHTTPRequestHandler):
+class RecordingHandler(http.server.BaseHTTPRequestHandler):
     def record(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.server.taken.append(Request(self.command, self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+        self.server.requests.append(Request(self.command, self.path, {name.lower(): value for name, value in self.headers.items()}, body))
         answer = json.dumps({"room_id": "!abc:example.org", "user_id": "@bot:example.org", "event_id": "$1", "success": True, "versions": ["v1.1"],
                              "joined_rooms": []}).encode()
         self.send_response(200)
@@ -49,17 +49,17 @@ class Request:
         return f"{self.method} {self.path} {self.headers} {self.body.decode(errors='replace')}"
 
 
-# Kind: our settings, Apprise's URL, the path of the message in both, a header that says who sends, members that the receiver needs, and
-# those that only Apprise sends, with why we do not.
+# Kind: our settings, Apprise's URL, the path of the message in both, the header for authentication, members that the receiver requires, and
+# members that only Apprise sends, with the reason why we do not.
 CASES = {
     "ntfy": (["url=http://{at}", "topic=home", "token=tk_abcdefghijklmnopqrstuvwxyz123"], "ntfy://tk_abcdefghijklmnopqrstuvwxyz123@{at}/home",
              r"/", "authorization", {"topic": str, "title": str, "message": str}, {}),
     "gotify": (["url=http://{at}", "token=AbCdEfGhIjKlMnO"], "gotify://{at}/AbCdEfGhIjKlMnO",
-               r"/message", "x-gotify-key", {"title": str, "message": str}, {"priority": "unset: the application's own counts"}),
+               r"/message", "x-gotify-key", {"title": str, "message": str}, {"priority": "unset: the application's default applies"}),
     "mattermost": (["url=http://{at}/hooks/abcdefghijklmnopqrstuvwxyz"], "mmost://{at}/abcdefghijklmnopqrstuvwxyz",
-                   r"/hooks/abcdefghijklmnopqrstuvwxyz", None, {}, {"text": "an attachment has it", "icon_url": "its own picture", "username": "only if set"}),
+                   r"/hooks/abcdefghijklmnopqrstuvwxyz", None, {}, {"text": "it is in the attachment", "icon_url": "its own picture", "username": "only if set"}),
     "rocketchat": (["url=http://{at}/hooks/abcdefghijklmnop/qrstuvwxyz"], "rocket://abcdefghijklmnop%2Fqrstuvwxyz@{at}/?mode=webhook",
-                   r"/hooks/abcdefghijklmnop/qrstuvwxyz", None, {}, {"text": "an attachment has it", "avatar": "its own picture"}),
+                   r"/hooks/abcdefghijklmnop/qrstuvwxyz", None, {}, {"text": "it is in the attachment", "avatar": "its own picture"}),
     "matrix": (["server=http://{at}", "token=syt_abc", "room=!abc:example.org"], "matrix://syt_abc@{at}/!abc:example.org?msgtype=text",
                r"/_matrix/client/v3/rooms/(%21|!)abc(%3A|:)example.org/send/m.room.message/[^/?]+", "authorization", {"msgtype": str, "body": str}, {}),
     "signal": (["url=http://{at}", "api=rest", "account=+12025550100", "to=+37120000000"], "signal://{at}/+12025550100/+37120000000",
@@ -70,42 +70,42 @@ CASES = {
 
 
 def check(binary):
-    # It looks for a desktop, and takes the absence of one wrong.
+    # Apprise looks for a desktop and fails without one.
     sys.modules["gi"] = None
     import apprise
 
-    with Place("oracle") as place:
+    with Workspace("oracle") as workspace:
         recorder = Recorder()
         at = f"127.0.0.1:{recorder.server_port}"
-        overdue = Server(binary, place)
+        overdue = Server(binary, workspace)
         overdue.run("project", "create", "default")
-        for kind, (settings, url, path, who, needed, only_theirs) in CASES.items():
+        for kind, (settings, url, path, auth_header, required, only_theirs) in CASES.items():
             overdue.channel(kind, *(setting.format(at=at) for setting in settings), every=False)
 
             def message(send):
-                before = len(recorder.taken)
+                before = len(recorder.requests)
                 send()
-                found = [request for request in recorder.taken[before:] if re.fullmatch(path, request.path) and request.method != "GET"]
-                assert len(found) == 1, f"{kind}: {recorder.taken[before:]}"
+                found = [request for request in recorder.requests[before:] if re.fullmatch(path, request.path) and request.method != "GET"]
+                assert len(found) == 1, f"{kind}: {recorder.requests[before:]}"
                 return found[0]
 
-            ours = message(lambda: overdue.try_channel(kind))
+            ours = message(lambda: overdue.test_channel(kind))
             theirs = message(lambda: apprise_sends(apprise, url.format(at=at)))
             assert ours.method == theirs.method, f"{kind}: {ours.method}, Apprise {theirs.method}"
-            for header in filter(None, ["content-type", who]):
+            for header in filter(None, ["content-type", auth_header]):
                 ours_has, theirs_has = (request.headers.get(header, "").split(";")[0] for request in (ours, theirs))
                 assert ours_has == theirs_has, f"{kind}: {header} is {ours_has}, Apprise has {theirs_has}"
-            mine, their = ours.members(), theirs.members()
-            for member, form in needed.items():
-                assert isinstance(mine.get(member), form) and isinstance(their.get(member), form), f"{kind}: {member}: {mine} {their}"
-            missing = set(their) - set(mine) - set(only_theirs)
-            assert not missing, f"{kind}: Apprise sends {missing} as well: {their}"
-            for member in set(mine) & set(their):
-                assert type(mine[member]) is type(their[member]), f"{kind}: {member}: {mine[member]!r}, Apprise {their[member]!r}"
+            our_members, their_members = ours.members(), theirs.members()
+            for member, form in required.items():
+                assert isinstance(our_members.get(member), form) and isinstance(their_members.get(member), form), f"{kind}: {member}: {our_members} {their_members}"
+            missing = set(their_members) - set(our_members) - set(only_theirs)
+            assert not missing, f"{kind}: Apprise also sends {missing}: {their_members}"
+            for member in set(our_members) & set(their_members):
+                assert type(our_members[member]) is type(their_members[member]), f"{kind}: {member}: {our_members[member]!r}, Apprise {their_members[member]!r}"
     return f"Apprise {apprise.__version__} has the same paths, headers and members for {', '.join(CASES)}"
 
 
 def apprise_sends(apprise, url):
-    one = apprise.Apprise()
-    assert one.add(url), url
-    assert one.notify(title="overdue", body="text", notify_type=apprise.NotifyType.FAILURE), url
+    sender = apprise.Apprise()
+    assert sender.add(url), url
+    assert sender.notify(title="overdue", body="text", notify_type=apprise.NotifyType.FAILURE), url

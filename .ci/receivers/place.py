@@ -1,4 +1,4 @@
-"""What all receivers need: a place of their own, programs that end with it, ports, waiting, and the server whose alerts they get."""
+"""Helpers for all receivers: a temporary directory with its programs, ports, waiting, and the server that sends the alerts."""
 import json
 import os
 import pathlib
@@ -10,8 +10,8 @@ import time
 import urllib.error
 import urllib.request
 
-# How long is waited for what must come. A machine that does other things as well takes its time.
-PATIENCE = 60
+# Timeout in seconds for expected events, long enough for a busy machine.
+TIMEOUT = 60
 
 
 def free_port(host="127.0.0.1"):
@@ -29,22 +29,22 @@ def call(url, body=None, token=None, method=None):
         return json.load(answer)
 
 
-def until(what, look, seconds=PATIENCE):
-    """Looks again and again; what was found."""
+def wait_until(event, find, seconds=TIMEOUT):
+    """Calls `find` until it returns something true, which is returned."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
-            found = look()
+            found = find()
         except OSError:
             found = None
         if found:
             return found
         time.sleep(0.1)
-    raise AssertionError(f"{what}: not seen in {seconds} s")
+    raise AssertionError(f"{event}: not seen in {seconds} s")
 
 
-class Place:
-    """A directory and programs, which end with it."""
+class Workspace:
+    """A temporary directory, and programs that are ended with it."""
 
     def __init__(self, name):
         self.home = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-"))
@@ -57,7 +57,7 @@ class Place:
         for process in reversed(self.running):
             self.end(process)
         if kind:
-            print(f"what the programs said is in {self.home}")
+            print(f"the logs of the programs are in {self.home}")
         else:
             shutil.rmtree(self.home, ignore_errors=True)
 
@@ -81,16 +81,16 @@ class Place:
 
 
 class Server:
-    """An overdue server, and the project `default` in it."""
+    """An overdue server with the project `default`."""
 
-    def __init__(self, binary, place, flags=()):
-        self.binary, self.place, self.flags = binary, place, [str(flag) for flag in flags]
-        self.data = place.home / "data"
+    def __init__(self, binary, workspace, flags=()):
+        self.binary, self.workspace, self.flags = binary, workspace, [str(flag) for flag in flags]
+        self.data = workspace.home / "data"
         self.data.mkdir(mode=0o700)
         self.base = None
 
     def run(self, *words, fails=False):
-        """What a command prints; of one that fails what it says."""
+        """Runs a command. Returns its output, or its errors if it has to fail."""
         done = subprocess.run([self.binary, *(str(word) for word in words), "--data", self.data], capture_output=True, text=True, timeout=120)
         assert (done.returncode != 0) == fails, f"{words}: {done.stdout}{done.stderr}"
         return (done.stderr if fails else done.stdout).strip()
@@ -98,9 +98,9 @@ class Server:
     def serve(self):
         port = free_port()
         self.base = f"http://127.0.0.1:{port}"
-        self.place.start(self.binary, "serve", "--data", self.data, "--listen", f"127.0.0.1:{port}", "--time-zone", "UTC", *self.flags)
-        # It listens before it has opened the database.
-        until("overdue", lambda: urllib.request.urlopen(f"{self.base}/healthz", timeout=60))
+        self.workspace.start(self.binary, "serve", "--data", self.data, "--listen", f"127.0.0.1:{port}", "--time-zone", "UTC", *self.flags)
+        # The server listens before it has opened the database.
+        wait_until("overdue", lambda: urllib.request.urlopen(f"{self.base}/healthz", timeout=60))
         self.ping_key = self.run("key", "create", "--project", "default", "--access", "ping")
         self.api_key = self.run("key", "create", "--project", "default", "--access", "read-write")
         return self
@@ -109,12 +109,12 @@ class Server:
         words = [word for setting in (*(["every=on"] if every else []), *settings) for word in ("--set", setting)]
         self.run("channel", "create", "--project", "default", "--kind", kind, "--name", name or kind, *words)
 
-    def try_channel(self, name, *flags, fails=False):
-        """Sends a test, which works without a server, too; what it says."""
+    def test_channel(self, name, *flags, fails=False):
+        """Sends a channel test, with or without a server. Returns its output."""
         return self.run("channel", "test", name, *flags, fails=fails)
 
     def status(self, name):
-        """What `channel list` says of a channel."""
+        """Returns a channel as `channel list` shows it."""
         return next(channel for channel in json.loads(self.run("channel", "list", "--json")) if channel["name"] == name)
 
     def api(self, method, path, body=None):

@@ -1,4 +1,4 @@
-"""What each kind of channel sends for each event, as the snapshots in src/channels/tests hold it, which `cargo test` compares with the code."""
+"""Requests of each kind of channel for each event, from the snapshots in src/channels/tests, which `cargo test` compares with the code."""
 import json
 import pathlib
 import re
@@ -11,7 +11,7 @@ SNAPSHOTS = pathlib.Path(__file__).resolve().parents[2] / "src/channels/tests/sn
 
 
 @dataclass
-class Sent:
+class SentRequest:
     method: str
     url: str
     headers: dict
@@ -22,18 +22,18 @@ class Sent:
         return urllib.parse.urlsplit(self.url).path
 
     def header(self, name):
-        return next((value for own, value in self.headers.items() if own.lower() == name.lower()), None)
+        return next((value for key, value in self.headers.items() if key.lower() == name.lower()), None)
 
     def members(self):
-        """The members of its body, JSON or a form; of a form all are text."""
+        """Returns the members of the body, JSON or a form. All values of a form are text."""
         if self.header("content-type").startswith("application/x-www-form-urlencoded"):
-            # The snapshot has a field in a line, or in several if its value has.
+            # A snapshot has one field per line, or several lines if the value has several.
             return dict(re.findall(r"^([A-Za-z_]+)=((?:.|\n(?![A-Za-z_]+=))*)", self.body.decode(), re.MULTILINE))
         return json.loads(self.body)
 
 
 def requests(kind):
-    """The name of each event, with each request that is sent for it."""
+    """Yields the name of each event with each of its requests."""
     for section in re.split(r"^=== ", (SNAPSHOTS / f"{kind}.txt").read_text(), flags=re.MULTILINE)[1:]:
         name, _, text = section.partition("\n")
         for part in re.split(r"^(?=(?:GET|POST|PUT) https?://)", text, flags=re.MULTILINE)[1:]:
@@ -43,7 +43,7 @@ def requests(kind):
             while lines and re.match(r"^[A-Za-z-]+: ", lines[0]):
                 key, value = lines.pop(0).split(": ", 1)
                 headers[key] = value
-            yield name, Sent(method, url, headers, "\n".join(lines).encode())
+            yield name, SentRequest(method, url, headers, "\n".join(lines).encode())
 
 
 def of_event(kind, event):
@@ -51,10 +51,10 @@ def of_event(kind, event):
 
 
 def replay(request, url):
-    """Sends it to another place; the status of the answer."""
-    made = urllib.request.Request(url, data=request.body, method=request.method, headers=request.headers)
+    """Sends the request to another URL. Returns the status of the answer."""
+    copy = urllib.request.Request(url, data=request.body, method=request.method, headers=request.headers)
     try:
-        with urllib.request.urlopen(made, timeout=60) as answer:
+        with urllib.request.urlopen(copy, timeout=60) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code
