@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes the Debian package of the static binary with dpkg-deb, which every Debian has:
+# Builds the Debian package from the static binary with dpkg-deb, which each Debian has:
 #
 #     packaging/static.sh && packaging/deb.sh [TARGET]
 #
-# It prints where the package is. The same binary gives the same package, byte for byte.
+# It prints the path of the package. The same binary gives the same package, byte for byte.
 set -eu
 umask 022
 cd "$(dirname "$0")/.."
@@ -27,10 +27,10 @@ put() { # MODE FILE PLACE
 put 755 "$out/$target/release/overdue" usr/bin/overdue
 for unit in overdue.service overdue.socket overdue-smtp.socket; do put 644 "packaging/systemd/$unit" "lib/systemd/system/$unit"; done
 put 644 packaging/systemd/overdue.sysusers usr/lib/sysusers.d/overdue.conf
-# Variables may hold passwords, as in the address of a proxy.
+# Variables may contain passwords, for example in the address of a proxy.
 put 640 packaging/default/overdue etc/default/overdue
-# Manual pages and completions come from the flags. A binary for another processor cannot run here:
-# then a build for this machine writes them.
+# Manual pages and completions are generated from the flags. A binary for another processor cannot
+# run here: then a build for this machine generates them.
 if "$root/usr/bin/overdue" --version > /dev/null 2>&1; then
     overdue() { "$root/usr/bin/overdue" "$@"; }
 else
@@ -79,7 +79,7 @@ Description: notifies people when a scheduled job did not report
  then down, and its channels are notified. Compatible with clients of
  Healthchecks. One static program with an embedded database.
 CONTROL
-# Times of files would differ from one build to the next.
+# The times of files would differ between builds.
 find "$root" -exec touch -h -d "@$epoch" {} +
 SOURCE_DATE_EPOCH=$epoch dpkg-deb --root-owner-group -Zxz --build "$root" "$root.deb" >/dev/null
 echo "$root.deb"

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Puts what is released into a directory: binary, packages, a list of what is inside (SBOM, CycloneDX), checksums.
+# Writes the release files into a directory: binary, packages, software bill of materials (SBOM,
+# CycloneDX), checksums.
 #
 #     packaging/release.sh DIRECTORY [TARGET]...
 #
-# Without a target, for this machine. What another processor needs is in static.sh.
+# Without a target, it builds for this machine. static.sh lists the requirements for another
+# processor.
 set -eu
 directory=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
@@ -16,7 +18,7 @@ for target; do
     python3 packaging/sbom.py "$target" > "$directory/overdue-$target.cdx.json"
 done
 cd "$directory"
-# A file of an earlier run is no part of itself.
+# Excludes the file of an earlier run from its own checksums.
 rm -f SHA256SUMS
 sha256sum -- * > SHA256SUMS
 cat SHA256SUMS

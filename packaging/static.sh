@@ -1,20 +1,22 @@
 #!/bin/sh
-# Builds a binary that needs no library of the system it runs on. Run it in the root of the package:
+# Builds a binary that needs no library of the system. Run it in the root of the package:
 #
 #     packaging/static.sh [TARGET]
 #
-# The target is named even when it is this machine's: otherwise the flag would reach build scripts and procedural macros too, and
-# those cannot be static. The C library is glibc's static one (Debian: libc6-dev, Fedora: glibc-static).
+# The target is named even for this machine: otherwise the flag would also apply to build scripts
+# and procedural macros, which cannot be static. The C library is the static one of glibc (Debian:
+# libc6-dev, Fedora: glibc-static).
 set -eu
 target=${1:-$(rustc -vV | sed -n 's/^host: //p')}
-# What `overdue --version` says. Without git it says "unknown".
+# Commit for `overdue --version`, "unknown" without git.
 OVERDUE_COMMIT=${OVERDUE_COMMIT-$(git rev-parse --short=12 HEAD 2>/dev/null || true)}
 export OVERDUE_COMMIT
 case $target in
 aarch64-*)
-    # Kernels of this processor have pages of 4, 16 or 64 kB. The allocator works where they are no larger than what it was built for.
+    # Kernels for this processor have pages of 4, 16 or 64 kB. The allocator works with pages up to
+    # the size that it was built for.
     export JEMALLOC_SYS_WITH_LG_PAGE=16
-    # The linker of gcc-aarch64-linux-gnu (Debian), unless this is such a machine.
+    # The linker of gcc-aarch64-linux-gnu (Debian), unless this machine has this processor.
     [ "$(uname -m)" = aarch64 ] ||
         export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER="${CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER:-aarch64-linux-gnu-gcc}"
     ;;
@@ -26,9 +28,10 @@ if readelf -d "$binary" | grep -q NEEDED; then
     readelf -d "$binary" | grep NEEDED >&2
     exit 1
 fi
-# Called in a static binary, it loads modules of the system's own C library (nsswitch.conf) and crashes. Nothing may look names up by it.
+# In a static binary, this function loads modules of the system's C library (nsswitch.conf) and
+# crashes, so the binary must not contain it.
 if grep -q getaddrinfo "$binary"; then
-    echo "$binary holds getaddrinfo: something looks up names without `outbound::resolver`" >&2
+    echo "$binary contains getaddrinfo: a dependency looks up names without outbound::resolver" >&2
     exit 1
 fi
 ls -l "$binary"

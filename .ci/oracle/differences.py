@@ -1,6 +1,6 @@
-"""What may differ between the answers of Healthchecks and those of overdue after an import, each with its reason, and how answers are compared.
+"""Permitted differences between the answers of Healthchecks and those of overdue after an import, each with its reason, and the comparison.
 
-A difference that no answer shows fails as well: then this table has grown old."""
+A difference that no answer has is an error too: the table is then outdated."""
 import html
 import json
 import re
@@ -10,8 +10,8 @@ CUT = "dumpdata cuts times to milliseconds, and lengths with them"
 HEADERS = ["content-type", "access-control-allow-origin", "access-control-allow-headers", "access-control-allow-methods", "access-control-max-age"]
 
 
-class Shown:
-    """An answer, as it is compared: body is JSON, bytes or what is seen of a picture."""
+class ComparedAnswer:
+    """The compared parts of an answer. The body is JSON, bytes, or the texts and colours of an image."""
 
     def __init__(self, answer):
         self.status = answer.status
@@ -20,14 +20,14 @@ class Shown:
         if methods is not None:
             self.headers["access-control-allow-methods"] = sorted(methods.replace(" ", "").split(","))
         cached = answer.headers.get("cache-control")
-        self.headers["is not kept"] = cached is not None and ("no-store" in cached or "no-cache" in cached)
+        self.headers["is not cached"] = cached is not None and ("no-store" in cached or "no-cache" in cached)
         self.body = answer.body
         if self.headers.get("content-type") == "application/json":
             self.body = json.loads(answer.body)
 
 
 def members(value, name):
-    """All objects in a document that have a member of this name."""
+    """Yields all objects in a document that have a member of this name."""
     if isinstance(value, dict):
         if name in value:
             yield value
@@ -37,16 +37,16 @@ def members(value, name):
             yield from members(part, name)
 
 
-# Why something may differ, and what makes both answers equal that differ by it alone.
+# Reasons, each with a rule that removes its difference from both answers.
 TABLE = []
 
 
 def because(reason):
-    def noted(rule):
+    def register(rule):
         TABLE.append((reason, rule))
         return rule
 
-    return noted
+    return register
 
 
 @because("status/ needs a key, as all of the API does, and answers JSON")
@@ -56,14 +56,14 @@ def probe(question, theirs, ours, past):
         vars(theirs).update(vars(ours))
 
 
-@because("metrics/ of Healthchecks are its own; those here are at /metrics")
+@because("overdue has its metrics at /metrics")
 def metrics(question, theirs, ours, past):
     if question.path.endswith("/metrics/"):
         assert ours.status == 404, ours.status
         vars(theirs).update(vars(ours))
 
 
-@because("what a refusal says beside its status is free, but for 401; it has CORS headers here whatever refuses")
+@because("except for 401, the text of an error is not specified; in overdue all errors have CORS headers")
 def words(question, theirs, ours, past):
     if theirs.status == ours.status >= 400 and theirs.status != 401:
         assert ours.body == b"" or isinstance(ours.body["error"], str), ours.body
@@ -83,9 +83,9 @@ def old_names(question, theirs, ours, past):
         del check["subject"], check["subject_fail"]
 
 
-def keep_flips(question, theirs, wanted):
+def keep_flips(question, theirs, selected):
     if "/flips/" in question.path and theirs.status == 200:
-        theirs.body["flips"] = [flip for flip in theirs.body["flips"] if (flip["timestamp"], flip["up"]) in wanted]
+        theirs.body["flips"] = [flip for flip in theirs.body["flips"] if (flip["timestamp"], flip["up"]) in selected]
 
 
 @because("a flip is from up to down or from down to up; Healthchecks lists first pings, pauses and resumes as well")
@@ -93,24 +93,24 @@ def hidden_flips(question, theirs, ours, past):
     keep_flips(question, theirs, past.flips[question.about] | past.old_flips[question.about])
 
 
-@because("flips older than two months and this one are left behind")
+@because("flips older than two months and this one are not imported")
 def old_flips(question, theirs, ours, past):
     keep_flips(question, theirs, past.flips[question.about])
 
 
-@because("the flips of version 3 are a bare array")
+@because("the flips of version 3 are an array")
 def bare_flips(question, theirs, ours, past):
     if "/v3/" in question.path and "/flips/" in question.path and theirs.status == 200:
         theirs.body = theirs.body["flips"]
 
 
-@because("seconds=0 asks for no flips older than now; to Healthchecks it is as if it were not there")
+@because("seconds=0 selects no flips; Healthchecks ignores it")
 def no_seconds(question, theirs, ours, past):
     if question.path.endswith("seconds=0") and theirs.status == 200:
         theirs.body = [] if isinstance(theirs.body, list) else {"flips": []}
 
 
-@because("channels of kinds that no longer exist are left behind")
+@because("channels of kinds that no longer exist are not imported")
 def gone_kinds(question, theirs, ours, past):
     for document in members(theirs.body, "channels"):
         if isinstance(document["channels"], str):
@@ -119,7 +119,7 @@ def gone_kinds(question, theirs, ours, past):
             document["channels"] = [channel for channel in document["channels"] if channel["id"] not in past.gone_channels]
 
 
-@because("the list of badges shows URLs that are signed here; the old ones are asked for as well")
+@because("the list of badges has URLs signed by overdue; the old ones are requested as well")
 def signatures(question, theirs, ours, past):
     for answer in (theirs, ours):
         for document in members(answer.body, "badges"):
@@ -138,7 +138,7 @@ def labels(question, theirs, ours, past):
         theirs.body = theirs.body.replace(question.about.encode(), label.encode())
 
 
-@because("badges are drawn otherwise, long labels cut and white space as blanks; what is read, and its colour, are the same")
+@because("badges are drawn differently, with long labels cut and white space as blanks; texts and colours are equal")
 def drawing(question, theirs, ours, past):
     if theirs.headers.get("content-type") == ours.headers.get("content-type") == "image/svg+xml":
         for answer in (theirs, ours):
@@ -147,14 +147,14 @@ def drawing(question, theirs, ours, past):
             answer.body = [sorted({" ".join(html.unescape(text).split())[:99] for text in texts}), sorted(set(colours))]
 
 
-@because("methods other than those that ping here, PATCH, DELETE and OPTIONS are not kept")
+@because("methods other than those of pings in overdue, PATCH, DELETE and OPTIONS are not stored")
 def methods(question, theirs, ours, past):
     for ping in members(theirs.body, "method"):
         if ping["method"] == "PROPFIND":
             ping["method"] = ""
 
 
-@because("a time always has six digits behind the second; Healthchecks leaves out six zeros")
+@because("a time always has six decimal places; Healthchecks omits them if all are zero")
 def whole_seconds(question, theirs, ours, past):
     for ping in members(theirs.body, "date"):
         ping["date"] = datetime.fromisoformat(ping["date"]).isoformat(timespec="microseconds")
@@ -170,13 +170,13 @@ def cut_times(question, theirs, ours, past):
                 their["duration"] = own["duration"]
 
 
-@because("a start that lies before the log is not known, so neither is the duration of its end")
+@because("a start before the beginning of the log is unknown, and so is the duration of its end")
 def unknown_starts(question, theirs, ours, past):
     if question.about == past.uuids["Short log"] and question.path.endswith("/pings/") and theirs.status == 200:
         del theirs.body["pings"][-1]["duration"]
 
 
-@because("durations are told also if of more than ten ends no start is known; Healthchecks then gives up those of the whole list")
+@because("durations are shown even if the starts of more than ten ends are unknown; Healthchecks then omits all durations of the list")
 def unknown_ends(question, theirs, ours, past):
     if question.about == past.uuids["Ends alone"] and question.path.endswith("/pings/") and theirs.status == 200:
         assert not list(members(theirs.body, "duration"))
@@ -185,22 +185,22 @@ def unknown_ends(question, theirs, ours, past):
 
 
 def compare(question, theirs, ours, past, used):
-    """What differs and may not, as lines; counts in `used` which differences are used."""
-    theirs, ours = Shown(theirs), Shown(ours)
+    """Returns lines about forbidden differences. Counts the uses of permitted ones in `used`."""
+    theirs, ours = ComparedAnswer(theirs), ComparedAnswer(ours)
     for reason, rule in TABLE:
         before = str(vars(theirs)) + str(vars(ours))
         rule(question, theirs, ours, past)
         used[reason] += before != str(vars(theirs)) + str(vars(ours))
-    lines = [] if theirs.status == ours.status else [f"status: {theirs.status} was, {ours.status} is"]
+    lines = [] if theirs.status == ours.status else [f"status: {theirs.status} before, {ours.status} now"]
     return lines + list(unequal("header", theirs.headers, ours.headers)) + list(unequal("body", theirs.body, ours.body))
 
 
 def unequal(place, theirs, ours):
-    """Where two documents differ, a line each."""
+    """Yields a line for each difference between two documents."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for name in sorted(theirs.keys() | ours.keys()):
             if name not in ours or name not in theirs:
-                yield f"{place}.{name}: " + (f"{theirs[name]!r} was, nothing is" if name in theirs else f"nothing was, {ours[name]!r} is")
+                yield f"{place}.{name}: " + (f"{theirs[name]!r} before, missing now" if name in theirs else f"missing before, {ours[name]!r} now")
             else:
                 yield from unequal(f"{place}.{name}", theirs[name], ours[name])
     elif isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
@@ -208,10 +208,10 @@ def unequal(place, theirs, ours):
             yield from unequal(f"{place}[{number}]", one, other)
     elif theirs != ours or type(theirs) is not type(ours):
         short = [repr(value)[:160] for value in (theirs, ours)]
-        yield f"{place}: {short[0]} was, {short[1]} is"
+        yield f"{place}: {short[0]} before, {short[1]} now"
 
 
 def count(value):
-    """How many values a document has."""
+    """Returns the number of values in a document."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     return 1 if parts is None else sum(map(count, parts))

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Makes the small Healthchecks databases that tests import, with invented data, in each form that one can have.
+"""Creates the small Healthchecks databases that tests import, with invented data, in each supported format.
 
     python3 -m venv VENV && VENV/bin/pip install 'django==5.2.*' 'psycopg[binary]'
     VENV/bin/python .ci/oracle/healthchecks.py [--pings N] [DIRECTORY]
 
-Django itself writes them, so times, UUIDs, lengths of time and bytes have the forms that they have there: hc.sqlite, and, loaded into a
-PostgreSQL of its own, hc.sql and hc.json. Only names and types of the columns are those of Healthchecks. PostgreSQL's initdb, pg_ctl and
-pg_dump must be installed; they run as the user postgres if this runs as root. With --pings a check more has so many of them, and only
-hc.sqlite is made.
+Django itself writes them, so times, UUIDs, durations and bytes have its formats: hc.sqlite, and, through a temporary PostgreSQL, hc.sql
+and hc.json. Only names and types of the columns are from Healthchecks. PostgreSQL's initdb, pg_ctl and pg_dump must be installed; if
+this runs as root, they run as the user postgres. With --pings, only hc.sqlite is created, with this number of additional pings.
 """
 
 import argparse
@@ -104,7 +103,7 @@ def configure(directory, socket):
         config = AppConfig(label, module)
         config.path, config.label = str(directory), label
         settings.INSTALLED_APPS.append(config)
-    # Apps are given as objects, which django.setup does not take: their models are registered by hand.
+    # The apps are objects, which django.setup does not accept: their models are registered by hand.
     given = [app for app in settings.INSTALLED_APPS if isinstance(app, AppConfig)]
     settings.INSTALLED_APPS[:] = [app for app in settings.INSTALLED_APPS if not isinstance(app, AppConfig)]
     django.setup()
@@ -158,7 +157,7 @@ def people(t):
 
 
 class Checks:
-    """Makes checks, a minute apart."""
+    """Creates checks, a minute apart."""
 
     def __init__(self, t):
         self.t, self.count = t, 0
@@ -259,7 +258,7 @@ def channels(t, home, twin, assigned):
 
 
 def many(path, count):
-    """Pings in the number of a large server, a hundred to a check."""
+    """Adds as many pings as a large server has, a hundred for each check."""
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT {}) "
     copied = [column.split(":")[0] for column in API["Check"].split() if not column.startswith(("name:", "slug:", "code:", "badge_key:"))]
     copied = ", ".join(column.replace("project>accounts.Project", "project_id").replace("desc", '"desc"', 1) if ">" in column or column == "desc" else column for column in copied)
@@ -279,7 +278,7 @@ def many(path, count):
 
 
 class Postgres:
-    """A server of its own, which only a socket in a private directory reaches."""
+    """A temporary PostgreSQL that listens only on a socket in a private directory."""
 
     def __init__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="overdue-pg"))
@@ -308,7 +307,7 @@ class Postgres:
 
     def dump(self, to):
         dumped = self.run("pg_dump", "-h", str(self.directory), "-U", "postgres", "--no-owner", "hc", stdout=subprocess.PIPE)
-        # What newer releases write at random.
+        # Random lines of newer releases.
         lines = [line for line in dumped.stdout.splitlines(True) if not line.startswith((b"\\restrict", b"\\unrestrict"))]
         to.write_bytes(b"".join(lines))
 
@@ -331,7 +330,7 @@ def main():
 def tables_of(database):
     from django.core.management import call_command
 
-    # First those that others refer to.
+    # Tables that others refer to come first.
     call_command("migrate", "auth", verbosity=0, database=database)
     call_command("migrate", run_syncdb=True, verbosity=0, database=database)
 
@@ -348,7 +347,7 @@ def make(directory, socket, pings):
         channels(t, home, twin, checks(t, home, nameless, twin))
     if not socket:
         return many(directory / "hc.sqlite", pings)
-    # The other forms are of what was read back.
+    # The other formats are written from the data read back.
     tables_of("pg")
     exact(directory, t)
     wanted = ["auth.user", "accounts", "api.check", "api.channel", "api.flip", "api.ping"]

@@ -1,7 +1,7 @@
-"""What answers.py asks about: the past of a Healthchecks, made through its API, its ping URLs and, where these cannot, its models.
+"""The data for answers.py: the history of a Healthchecks, created through its API and ping URLs and, where these are not sufficient, its models.
 
-Its clock is moved while the past is made. What is made stays as it is for two hours: nothing falls due in them, and no filter of a question
-has its edge near them. So it does not matter how long the questions take."""
+The clock is moved while the data are created. They do not change for two hours: nothing falls due, and no filter of a request has a limit
+within that time. So the duration of the requests does not matter."""
 import collections
 import datetime
 import functools
@@ -28,7 +28,7 @@ KEYS = {
 
 
 def stored(key):
-    """A key as the database has it."""
+    """Returns a key as the database stores it."""
     return "" if key is None else healthchecks.hashed(key) if key.startswith("hc") else key
 
 
@@ -39,7 +39,7 @@ class Past:
         self.moments = 0
 
     def at(self, hours):
-        """A moment, later than others so many hours ago. No two have the same fraction of a second."""
+        """Returns a time this number of hours ago, later than earlier results for the same number. Each result has a different fraction of a second."""
         self.moments += 1
         return self.now - datetime.timedelta(hours=hours) + datetime.timedelta(seconds=self.moments, microseconds=self.moments * 7 + 1)
 
@@ -77,12 +77,12 @@ class Past:
 
         home = self.projects["home"]
         healthchecks.channels({"Channel": Channel}, home, self.projects["office"], [])
-        told = {"body": "$CODE $STATUS", "headers": {}, "method": "POST", "url": self.alarm_url}
-        value = {f"{key}_{status}": value for key, value in told.items() for status in ("down", "up")}
+        settings = {"body": "$CODE $STATUS", "headers": {}, "method": "POST", "url": self.alarm_url}
+        value = {f"{key}_{status}": value for key, value in settings.items() for status in ("down", "up")}
         Channel.objects.create(code=ALARMS, project=home, name="Alarms", kind="webhook", value=json.dumps(value))
 
     def check(self, name, hours=24 * 40, project="home", version=3, **fields):
-        """Makes a check by HTTP; it is known by this name afterwards."""
+        """Creates a check by HTTP and stores its UUID by name."""
         with time_machine.travel(self.at(hours), tick=False):
             body = json.dumps({"name": name, **fields}).encode()
             answer = self.ask("POST", f"/api/v{version}/checks/", key=KEYS[project]["rw"], body=body)
@@ -96,13 +96,13 @@ class Past:
         assert answer.status == expected, (name, end, answer)
 
     def change(self, name, hours, what, **fields):
-        """Pauses, resumes or updates it."""
+        """Pauses, resumes or updates a check."""
         with time_machine.travel(self.at(hours), tick=False):
             answer = self.ask("POST", f"/api/v3/checks/{self.uuids[name]}{what}", key=KEYS["home"]["rw"], body=json.dumps(fields).encode())
         assert answer.status == 200, (name, what, answer)
 
-    def told(self, name, hours):
-        """What its process for alerts does a moment after a check has gone down: it tells."""
+    def mark_notified(self, name, hours):
+        """Does what the alert process of Healthchecks does just after a check went down."""
         from django.utils.timezone import now
         from hc.api.models import Flip
 
@@ -117,7 +117,7 @@ class Past:
             pass
 
     def settings(self):
-        """Checks whose settings count; some were never pinged."""
+        """Creates checks with various settings, some of them never pinged."""
         soon, gone = self.now + datetime.timedelta(hours=6), self.now - datetime.timedelta(hours=4)
         riga = [moment.astimezone(zoneinfo.ZoneInfo("Europe/Riga")) for moment in (soon, gone)]
         daily = [f"{moment.minute} {moment.hour} * * *" for moment in riga]
@@ -149,7 +149,7 @@ class Past:
         self.ping("POST alone", 18, end="/fail")
 
     def rows(self):
-        """Checks as no API makes them, or as an older release did."""
+        """Creates checks that no API can create, or that an older release created."""
         from hc.api.models import Check
 
         for name, fields in {
@@ -171,7 +171,7 @@ class Past:
         self.ping("in badge-of-nameless", 3, end="/fail", method="POST", body=b"broken")
 
     def states(self):
-        """Checks in every state. They are told of at the alarm channel alone, and some flips wait to be told."""
+        """Creates checks in each state. Only the alarm channel is notified of them, and some flips are pending."""
         make = functools.partial(self.check, channels="Alarms")
         ages = {"timeout": HOUR, "grace": HOUR, "tags": "state"}
         make("Up", timeout=DAY, tags="state prod")
@@ -180,10 +180,10 @@ class Past:
         self.ping("Late", 3)
         make("Down and told", **ages)
         self.ping("Down and told", 120)
-        self.told("Down and told", 100)
+        self.mark_notified("Down and told", 100)
         make("Failed and told")
         self.ping("Failed and told", 90, end="/fail")
-        self.told("Failed and told", 89)
+        self.mark_notified("Failed and told", 89)
         make("Down, not told", **ages)
         self.ping("Down, not told", 30)
         make("Failed, not told")
@@ -196,11 +196,11 @@ class Past:
         make("Recovered and told", timeout=7 * DAY)
         for hours, end in [(80, ""), (70, "/fail"), (60, "")]:
             self.ping("Recovered and told", hours, end=end)
-        self.told("Recovered and told", 59)
+        self.mark_notified("Recovered and told", 59)
         make("Recovered, not told", timeout=7 * DAY)
         for hours, end in [(80, ""), (70, "/fail")]:
             self.ping("Recovered, not told", hours, end=end)
-        self.told("Recovered, not told", 69)
+        self.mark_notified("Recovered, not told", 69)
         self.ping("Recovered, not told", 4)
         make("Paused")
         self.ping("Paused", 50)
@@ -211,7 +211,7 @@ class Past:
             self.ping("Paused for good", 20, end=end)
         make("Resumed")
         self.ping("Resumed", 60, end="/fail")
-        self.told("Resumed", 59)
+        self.mark_notified("Resumed", 59)
         self.change("Resumed", 58, "/pause")
         self.change("Resumed", 57, "/resume")
         rid = healthchecks.code("run")
@@ -225,7 +225,7 @@ class Past:
         self.ping("Other run goes on", 7, end=f"?rid={healthchecks.code('other run')}")
         make("Down and running", grace=7 * DAY)
         self.ping("Down and running", 12, end="/fail")
-        self.told("Down and running", 11)
+        self.mark_notified("Down and running", 11)
         self.ping("Down and running", 10, end="/start")
         make("Paused and running", grace=7 * DAY)
         self.change("Paused and running", 12, "/pause")
@@ -233,7 +233,7 @@ class Past:
         make("Ran too long", grace=HOUR, timeout=7 * DAY)
         self.ping("Ran too long", 50)
         self.ping("Ran too long", 40, end="/start")
-        self.told("Ran too long", 38)
+        self.mark_notified("Ran too long", 38)
         make("Measured", timeout=7 * DAY)
         self.ping("Measured", 10, end="/start")
         self.ping("Measured", 8.5, end="/log", method="POST", body=b"half")
@@ -247,7 +247,7 @@ class Past:
         self.ping("ambiguous", 5, path=slug, end="/double", expected=409)
 
     def backup(self):
-        """250 pings of every sort."""
+        """Creates 250 pings of all kinds."""
         self.check(BACKUP, timeout=2 * DAY, tags="prod db", desc="Nightly,\twith \"quotes\"\nand ž 🎉", channels="my webhook,my group")
         bodies = [
             b"", b"ok", bytes(range(256)), b"x" * 100, b"y" * 101, b"z" * 10_000, b"w" * 10_001, "ž".encode() * 5_001, b"\0", b" \r\n", b'{"a": [1]}', b"v" * 100_000,
@@ -267,12 +267,12 @@ class Past:
             end = end.format(rid=healthchecks.code(f"run {run}"), other=healthchecks.code(f"other {run}"))
             body = bodies[number % len(bodies)] if method not in ("HEAD", "PROPFIND") else None
             self.ping(BACKUP, (250 - number) * 3, end=end, method=method, body=body, **headers)
-        # The whole second: its fraction is left out by isoformat.
+        # A whole second: isoformat omits its fraction.
         with time_machine.travel((self.now - datetime.timedelta(hours=2)).replace(microsecond=0), tick=False):
             self.ask("GET", f"/ping/{self.uuids[BACKUP]}")
 
     def mails(self):
-        """Pings by mail, which its process for mail logs by this method of the model, as they came."""
+        """Creates pings by mail with the method that the mail process of Healthchecks uses."""
         from hc.api.models import Check
 
         self.check("Mailed", timeout=2 * DAY, tags="mail", filter_subject=True, success_kw="done", failure_kw="failed")
@@ -289,7 +289,7 @@ class Past:
                 check.ping(peer, "email", "", f"Email from nas-{place}@example.org", message, action, None)
 
     def office(self):
-        """A log that is longer than its limit but not pruned yet, old flips, and runs of which nothing is known but their ends."""
+        """Creates a log above its limit that is not pruned yet, old flips, and runs without known starts."""
         make = functools.partial(self.check, project="office")
         make("Long ago", hours=24 * 250, timeout=7 * DAY)
         for age, end in [(240, ""), (239, "/fail"), (200, ""), (10, "/fail"), (9, "")]:
@@ -305,8 +305,8 @@ class Past:
         self.ping("Ends alone", 19)
 
     def look(self):
-        """Notes what differences are known by: flips that are told here too (down after up, up after down) and whether they are older than two
-        months, as (second, up) of each check; and channels that have no kind any more."""
+        """Collects the data for the differences: flips that overdue has too (down after up, up after down) and whether they are older than two
+        months, as (second, up) of each check; and channels of kinds that no longer exist."""
         from hc.api.models import Channel, Flip
 
         month = self.now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
@@ -320,12 +320,12 @@ class Past:
         self.gone_channels = {str(code) for code in Channel.objects.filter(kind="hipchat").values_list("code", flat=True)}
 
     def waiting_alarms(self):
-        """What its process for alerts would tell the alarm channel now."""
+        """Returns the alerts that Healthchecks would send to the alarm channel now."""
         from hc.api.models import Flip
 
-        told = []
+        alerts = []
         for flip in Flip.objects.filter(processed=None).select_related("owner"):
             kinds = set(flip.owner.channel_set.values_list("kind", flat=True))
             if kinds == {"webhook"} and any(channel.code == ALARMS for channel in flip.select_channels()):
-                told.append((f"{flip.owner.code}", flip.new_status))
-        return told
+                alerts.append((f"{flip.owner.code}", flip.new_status))
+        return alerts

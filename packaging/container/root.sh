@@ -1,11 +1,14 @@
 #!/bin/sh
-# Puts together what the image holds, from the static binary: packaging/container/root.sh [TARGET] [DIRECTORY]
-# `image` holds root's files, `volume` the directory of the service.
+# Creates the files of the image from the static binary:
+#
+#     packaging/container/root.sh [TARGET] [DIRECTORY]
+#
+# `image` has the files of root, `volume` the directory of the service.
 set -eu
 target=${1:-$(rustc -vV | sed -n 's/^host: //p')}
 root=${2:-${CARGO_TARGET_DIR:-target}/container}
 rm -rf "$root"
-# The directory of the data belongs to the user of the image, so that a volume made from it does too.
+# The data directory belongs to the user of the image, so that a volume created from it does too.
 mkdir -p "$root/volume/data" "$root/image/etc" "$root/image/tmp"
 chmod 700 "$root/volume/data"
 chmod 1777 "$root/image/tmp"

@@ -175,8 +175,9 @@ fn no_accepted_message_is_lost() {
         let mut found = HashSet::new();
         for n in 2..=pings {
             let body = get(&format!("/api/v3/checks/{uuid}/pings/{n}/body"));
-            let number = number_in(&body)
-                .unwrap_or_else(|| panic!("ping {n} of sender {sender} differs from the message sent"));
+            let number = number_in(&body).unwrap_or_else(|| {
+                panic!("ping {n} of sender {sender} differs from the message sent")
+            });
             assert!(
                 found.insert(number),
                 "message {number} of sender {sender} is stored twice"

@@ -122,8 +122,9 @@ fn no_acknowledged_ping_is_lost() {
         let mut found = HashMap::new();
         for n in 1..=pings {
             let logged = get(&format!("/api/v3/checks/{uuid}/pings/{n}/body"));
-            let number = number_in(&logged.body, sender)
-                .unwrap_or_else(|| panic!("ping {n} of sender {sender} differs from the ping sent"));
+            let number = number_in(&logged.body, sender).unwrap_or_else(|| {
+                panic!("ping {n} of sender {sender} differs from the ping sent")
+            });
             *found.entry(number).or_insert(0) += 1;
         }
         assert!(

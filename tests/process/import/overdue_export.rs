@@ -156,7 +156,10 @@ fn an_export_is_imported_with_and_without_servers() {
     let is_staged = || admin(&third, &["import", "list"]).contains("staged");
     assert!(is_staged());
     drop(socket);
-    assert!((0..100).any(|_| !is_staged()), "the import is still in progress");
+    assert!(
+        (0..100).any(|_| !is_staged()),
+        "the import is still in progress"
+    );
     drop((from, to));
 }
 
