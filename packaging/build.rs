@@ -1,5 +1,5 @@
-//! Notes the commit that a release is built from, unless `OVERDUE_COMMIT` names it. Other builds have none, so that a commit alone compiles
-//! nothing again.
+//! Embeds the commit of a release build, unless `OVERDUE_COMMIT` names it. Other builds have no
+//! commit, so that a new commit does not cause a recompilation.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ fn main() {
     if !is_release || std::env::var_os("OVERDUE_COMMIT").is_some() {
         return;
     }
-    // A copy of the source may lie in another repository, whose commit says nothing.
+    // A copy of the source may be in another repository with an unrelated commit.
     let root = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
     let top = git(&["rev-parse", "--show-toplevel"]).unwrap_or_default();
     if Path::new(&top).canonicalize().ok() != Path::new(&root).canonicalize().ok() {
@@ -30,7 +30,7 @@ fn main() {
     println!("cargo::rustc-env=OVERDUE_COMMIT={commit}");
 }
 
-/// What git answers; `None`: there is no git, or this is no repository.
+/// Returns the output of git, or `None` without git or outside a repository.
 fn git(words: &[&str]) -> Option<String> {
     let output = Command::new("git")
         .args(words)

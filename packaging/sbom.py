@@ -16,7 +16,7 @@ main = next(package["id"] for package in metadata["packages"] if package["name"]
 
 
 def linked(node):
-    """The packages that this one is linked with. A kind that is null is neither for tests nor for building."""
+    """Returns the packages that this one is linked with. A dependency for tests or for building has a kind."""
     return [dep["pkg"] for dep in node["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])]
 
 
@@ -31,7 +31,7 @@ while waiting:
             seen.add(other)
             waiting.append(other)
 
-# The checksums are those of Cargo.lock, which cargo has compared with what it has fetched.
+# The checksums are from Cargo.lock. cargo has verified them.
 lock, entry = {}, {}
 for line in open(metadata["workspace_root"] + "/Cargo.lock"):
     if line.startswith("[[package]]"):
