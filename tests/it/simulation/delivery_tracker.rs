@@ -113,8 +113,8 @@ impl DeliveryTracker {
             ));
             let reports = random_subset(begun).into_iter().map(|row| {
                 let sent = match rng.below(12) {
-                    0..5 => SendResult::Delivered,
-                    5..7 => SendResult::Retry {
+                    0..5 => SendOutcome::Delivered,
+                    5..7 => SendOutcome::Retry {
                         reason: "busy".into(),
                         may_have_arrived: rng.chance(30),
                     },

@@ -105,7 +105,7 @@ fn next_step(
     };
     if may_finish && rng.chance(80) {
         if rng.chance(20) {
-            ImportStep::Preview { import, ending }
+            ImportStep::DryRun { import, ending }
         } else {
             ImportStep::Finish { import, ending }
         }
@@ -246,7 +246,7 @@ impl Model {
                     .pings
                     .extend(pings.iter().map(|ping| (ping.clone(), now)));
             }
-            ImportStep::Objects { import, objects } => {
+            ImportStep::Items { import, objects } => {
                 let import_state = self
                     .imports
                     .0
@@ -261,7 +261,7 @@ impl Model {
                     .remove(&import.0)
                     .ok_or_else(unknown_import)?;
             }
-            ImportStep::Preview { import, .. } => {
+            ImportStep::DryRun { import, .. } => {
                 self.imports.0.get(&import.0).ok_or_else(unknown_import)?;
             }
             ImportStep::Finish { import, .. } => {

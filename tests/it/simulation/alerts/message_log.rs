@@ -362,14 +362,14 @@ impl MessageLog {
     pub(crate) fn report(
         &mut self,
         number: u64,
-        sent: &SendResult,
+        sent: &SendOutcome,
         exists: impl Fn(u64) -> bool,
     ) -> FailedDownMessages {
         let Some(row) = self.find(number) else {
             return Vec::new();
         };
         let outcome = match sent {
-            SendResult::Delivered | SendResult::PartlyDelivered(_) => {
+            SendOutcome::Delivered | SendOutcome::PartlyDelivered(_) => {
                 ExpectedOutcome::Finished(DeliveryResult::Delivered, "")
             }
             SendOutcome::Superseded(_) => ExpectedOutcome::Finished(DeliveryResult::Superseded, ""),
@@ -377,12 +377,12 @@ impl MessageLog {
             SendOutcome::Failed(_) | SendOutcome::ChannelRejected(_) => {
                 ExpectedOutcome::Finished(DeliveryResult::Failed, "")
             }
-            SendResult::Retry { .. }
+            SendOutcome::Retry { .. }
                 if row.check != 0 && !row.is_check_deleted && !exists(row.check) =>
             {
                 CHECK_DELETED
             }
-            SendResult::Retry {
+            SendOutcome::Retry {
                 may_have_arrived, ..
             } => {
                 row.announce_deletion();

@@ -127,8 +127,8 @@ pub(crate) fn random_sending(rng: &SeededRng, alerts: &AlertModel) -> Vec<Comman
     };
     let reports = random_subset(sending).into_iter().map(|row| {
         let sent = match rng.below(24) {
-            0..12 => SendResult::Delivered,
-            12..18 => SendResult::Retry {
+            0..12 => SendOutcome::Delivered,
+            12..18 => SendOutcome::Retry {
                 reason: "busy".into(),
                 may_have_arrived: rng.chance(30),
             },

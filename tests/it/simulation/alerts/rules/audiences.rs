@@ -274,14 +274,14 @@ impl AlertModel {
     }
 
     /// Records a delivered reminder: it names all checks that are down.
-    fn record_reminder(&mut self, number: u64, result: &SendResult) {
+    fn record_reminder(&mut self, number: u64, result: &SendOutcome) {
         let reminded_channel = self
             .log
             .rows
             .iter()
             .find(|row| row.check == 0 && row.is_sent_as(number))
             .map(|row| row.channel);
-        if let Some(channel) = reminded_channel.filter(|_| *result == SendResult::Delivered) {
+        if let Some(channel) = reminded_channel.filter(|_| *result == SendOutcome::Delivered) {
             let announced = self
                 .audiences()
                 .into_iter()
@@ -291,15 +291,15 @@ impl AlertModel {
         }
     }
 
-    fn record_health(&mut self, channel: u64, result: &SendResult) {
+    fn record_health(&mut self, channel: u64, result: &SendOutcome) {
         if !self.model.channels.contains_key(&channel) {
             return;
         }
         let health = self.health.entry(channel).or_default();
         match result {
-            SendResult::Delivered => health.failing = false,
-            SendResult::Retry { .. } => health.failing = true,
-            SendResult::ChannelRejected(_) => health.disabled = true,
+            SendOutcome::Delivered => health.failing = false,
+            SendOutcome::Retry { .. } => health.failing = true,
+            SendOutcome::ChannelRejected(_) => health.disabled = true,
             _ => {}
         }
     }
