@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use overdue::domain::project::{KeyHash, KeyLabel, KeySecret, PingKey, ProjectName};
+use overdue::domain::project::{KeyLabel, KeySecret, PingKey, ProjectName, SecretHash};
 use overdue::engine::command::{Command, CommandOutcome, NewKey, NewProject};
 use overdue::engine::{self, Handle};
 use overdue::http;
@@ -133,7 +133,7 @@ async fn project(handle: &Handle) -> Result<(String, String)> {
     };
     let ping_key = random.url_safe::<22>();
     let api_key = random.url_safe::<32>();
-    let hash = KeyHash(Sha256::digest(api_key.as_bytes()).into());
+    let hash = SecretHash(Sha256::digest(api_key.as_bytes()).into());
     for secret in [
         KeySecret::Ping(PingKey::parse(&ping_key).ok_or("not a ping key")?),
         KeySecret::ReadWrite(hash),

@@ -105,7 +105,7 @@ pub fn write_backup(handle: &Handle, out: impl Write) -> Result<(), BackupError>
     )?;
     let mut written = Ok(());
     let mut throttle = Throttle::new(ServerLocation::InProcess(handle));
-    handle.for_each_rows(|rows| {
+    handle.visit_table_rows(|rows| {
         let is_slow = handle
             .clock()
             .uptime()

@@ -7,7 +7,7 @@
 
 mod api_keys;
 pub mod apply;
-mod batch_log;
+mod batch_messages;
 mod change_feed;
 mod channel_test;
 mod clock_jump;
@@ -184,13 +184,13 @@ impl Handle {
     /// a writer waits, so a thread that reads twice at the same time would deadlock with the
     /// writer. Debug builds panic instead.
     pub fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        let _once = state_read_guard::StateReadGuard::begin();
+        let _read_guard = state_read_guard::StateReadGuard::begin();
         let state = read(&self.0.published);
         look(&state)
     }
 
     /// Calls `visit` with every check of a project, oldest first. The writer never waits for
-    /// `visit`. Checks that are visited later may be newer than those visited earlier.
+    /// `visit`. Checks that are visited later may show a later state.
     pub fn for_each_check(&self, project: ProjectId, mut visit: impl FnMut(Check)) {
         let mut checks = Vec::new();
         let mut last = None;
@@ -220,27 +220,27 @@ impl Handle {
         }
     }
 
-    /// At most `limit` checks of a project that are younger than `older`, oldest first.
+    /// At most `limit` checks of a project with a number above `after`, oldest first.
     pub fn checks_page(
         &self,
         project: ProjectId,
-        older: Option<CheckId>,
+        after: Option<CheckId>,
         limit: usize,
     ) -> Vec<Check> {
         let mut checks = Vec::new();
-        self.copy_checks(project, older, limit, &mut checks);
+        self.copy_checks(project, after, limit, &mut checks);
         checks
     }
 
     fn copy_checks(
         &self,
         project: ProjectId,
-        older: Option<CheckId>,
+        after: Option<CheckId>,
         limit: usize,
         checks: &mut Vec<Check>,
     ) {
         self.with_state(|state| {
-            checks.extend(state.checks_after(project, older).take(limit).cloned());
+            checks.extend(state.checks_after(project, after).take(limit).cloned());
         });
     }
 
@@ -282,41 +282,38 @@ impl Handle {
 
     /// True if a deadline passed at least a minute ago and was not processed.
     pub fn has_overdue_deadlines(&self) -> bool {
-        let now = self.now().plus_secs(-OVERDUE_DEADLINE_SECS);
-        let is_late = |check: &Check| {
-            check
-                .state
-                .next_evaluation(&check.settings)
-                .is_some_and(|at| at < now)
-        };
+        let latest = self.now().plus_secs(-OVERDUE_DEADLINE_SECS);
         let projects: Vec<_> = self.with_state(|state| {
             state
                 .projects()
                 .map(|project_state| project_state.project.id)
                 .collect()
         });
-        projects
-            .into_iter()
-            .any(|project| self.any_check(project, is_late))
+        projects.into_iter().any(|project| {
+            !self.visit_published_checks(project, |check| !is_deadline_before(check, latest))
+        })
     }
 
-    /// True if `predicate` holds for any check of a project. The writer may take the lock in
-    /// between.
-    fn any_check(&self, project: ProjectId, predicate: impl Fn(&Check) -> bool) -> bool {
+    /// Calls `visit` with the published checks of a project, oldest first, until it returns false.
+    /// Returns true if all were visited. The writer may take the lock in between, but waits for
+    /// `visit`, which should only look up.
+    fn visit_published_checks(
+        &self,
+        project: ProjectId,
+        mut visit: impl FnMut(&Check) -> bool,
+    ) -> bool {
         let mut last = None;
         loop {
-            let (found, has_more) = self.with_state(|state| {
-                let mut count = 0;
-                for check in state.checks_after(project, last).take(CHECKS_PER_LOCK) {
-                    if predicate(check) {
-                        return (true, false);
-                    }
+            let mut count = 0;
+            let is_complete = self.with_state(|state| {
+                let mut checks = state.checks_after(project, last).take(CHECKS_PER_LOCK);
+                checks.all(|check| {
                     (last, count) = (Some(check.id), count + 1);
-                }
-                (false, count == CHECKS_PER_LOCK)
+                    visit(check)
+                })
             });
-            if !has_more {
-                return found;
+            if !is_complete || count < CHECKS_PER_LOCK {
+                return is_complete;
             }
         }
     }
@@ -354,4 +351,12 @@ impl Handle {
     pub fn close(&self) {
         self.0.queue.close();
     }
+}
+
+/// True if a deadline or a decision of a check was due before `time`.
+fn is_deadline_before(check: &Check, time: Timestamp) -> bool {
+    check
+        .state
+        .next_evaluation(&check.settings)
+        .is_some_and(|at| at < time)
 }

@@ -28,7 +28,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use crate::domain::ping::PingScheme;
-use crate::domain::project::KeyHash;
+use crate::domain::project::SecretHash;
 use crate::engine::Handle;
 use crate::http::common::client_address::{self, Peer};
 use crate::http::common::connection_state::{ClientWait, ConnectionState};
@@ -71,7 +71,7 @@ pub struct HttpConfig {
     /// True to log each request.
     pub access_log: bool,
     /// Hash of the token for `/metrics`; `None` turns the endpoint off.
-    pub metrics_token: Option<KeyHash>,
+    pub metrics_token: Option<SecretHash>,
     /// Description of endpoints that another listener serves.
     pub other_endpoints: Option<OpenApiParts>,
 }

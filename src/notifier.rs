@@ -445,9 +445,13 @@ impl Notifier {
                 .last()
                 .copied()
                 .filter(|_| numbers.len() > MAX_ATTEMPTS_PER_COMMAND);
-            let commands = numbers
-                .chunks(MAX_ATTEMPTS_PER_COMMAND)
-                .map(|numbers| Command::BeginDeliveries(numbers.to_vec(), last));
+            let commands =
+                numbers
+                    .chunks(MAX_ATTEMPTS_PER_COMMAND)
+                    .map(|numbers| Command::StartAttempts {
+                        rows: numbers.to_vec(),
+                        last_row: last,
+                    });
             let Some(outcomes) = self.run_commands(commands.collect()).await else {
                 // Some of them may have begun, but they are not sent.
                 self.unreported
@@ -456,7 +460,7 @@ impl Notifier {
                 return false;
             };
             let begun = outcomes.into_iter().filter_map(|outcome| {
-                if let CommandOutcome::DeliveriesBegun(rows) = outcome {
+                if let CommandOutcome::AttemptsStarted(rows) = outcome {
                     Some(rows)
                 } else {
                     None

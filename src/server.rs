@@ -19,7 +19,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::admin;
 use crate::backup::{BackupSchedule, BackupScheduler};
-use crate::domain::project::KeyHash;
+use crate::domain::project::SecretHash;
 use crate::domain::timezone::Timezone;
 use crate::engine::{self, Handle, Writer, WriterExit};
 use crate::http::dashboard;
@@ -122,7 +122,7 @@ pub struct ServerConfig {
     /// Addresses for metrics without a key.
     pub metrics_listen: Vec<SocketAddr>,
     /// See [`crate::http::HttpConfig`].
-    pub metrics_token: Option<KeyHash>,
+    pub metrics_token: Option<SecretHash>,
     /// Warnings about the flags and the environment of the start.
     pub warnings: Vec<String>,
 }

@@ -112,8 +112,8 @@ impl std::fmt::Display for StoreError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::InUse(path) => {
-                let pid =
-                    medium::holder(path).map_or_else(String::new, |pid| format!(" (pid {pid})"));
+                let pid = medium::lock_holder_pid(path)
+                    .map_or_else(String::new, |pid| format!(" (pid {pid})"));
                 let shown = path.display();
                 write!(
                     f,
@@ -178,7 +178,7 @@ from_redb!(
     redb::CursorError
 );
 
-/// An open database.
+/// Open database.
 pub struct Store {
     database: Database,
     storage: Storage,
@@ -240,7 +240,7 @@ impl Store {
         let result = catch_panic(|| {
             let sound = store.database.check_integrity()?;
             let mut inspected = Ok(());
-            store.snapshot()?.for_each_rows(|rows| {
+            store.snapshot()?.visit_table_rows(|rows| {
                 inspected = inspection.inspect_rows(rows);
                 inspected.is_ok()
             })?;
@@ -290,8 +290,8 @@ impl Store {
     }
 
     /// Returns an error text if the medium no longer contains the file that was opened.
-    pub fn check_file(&self, medium: &Medium) -> Result<(), String> {
-        medium.check_file(self.file, self.storage.expected_len())
+    pub fn verify_file(&self, medium: &Medium) -> Result<(), String> {
+        medium.verify_file(self.file, self.storage.expected_len())
     }
 
     /// Length of the file in bytes.

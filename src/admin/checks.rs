@@ -494,7 +494,7 @@ impl AdminRequest for UpdateAlerting {
             .parents
             .map(|requested| check::find_parents(handle, check.project, &requested))
             .transpose()?;
-        let check = check::set_alerting(handle, check.id, self.after, parents).await?;
+        let check = check::update_alert_settings(handle, check.id, self.after, parents).await?;
         Ok(alerting_row(handle, &check))
     }
 }

@@ -91,7 +91,7 @@ impl ReplyStream {
         write: impl FnOnce(&mut dyn Write) -> Result<(), String> + Send + 'static,
     ) -> Result<Self, AdminError> {
         let chunks =
-            stream_chunks(write).map_err(|_| OperationError::Unavailable(Unavailable::Busy))?;
+            stream_chunks(write).map_err(|_| OperationError::Unavailable(Unavailable::QueueFull))?;
         Ok(Self { media_type, chunks })
     }
 

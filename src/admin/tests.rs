@@ -209,7 +209,7 @@ fn lists_show_why_channels_do_not_work() {
         project: id,
         name,
         settings,
-        is_by_operator: true,
+        set_by_operator: true,
     })));
     let list = || {
         let request = ListChannels {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::domain::alert::AlertEvent;
-use crate::domain::check::{CheckSettings, NameSet};
+use crate::domain::check::{CheckLabels, CheckSettings};
 use crate::domain::flip::{Flip, FlipCause};
 use crate::domain::ids::UniqueKey;
 use crate::domain::ping::{PingKind, PingScheme};
@@ -157,7 +157,7 @@ pub struct CheckFacts {
     /// [`uses_check_json`].
     pub json: Option<String>,
     /// Names under which the downtime was reported, if the check has been renamed since.
-    pub alerted_names: Option<Arc<NameSet>>,
+    pub alerted_labels: Option<Arc<CheckLabels>>,
 }
 
 /// Ping that a message describes.
@@ -397,7 +397,7 @@ impl Alert {
 
 impl CheckFacts {
     /// Facts that remain of a deleted check.
-    pub fn for_deleted_check(names: NameSet, unique_key: UniqueKey, project: &str) -> Self {
+    pub fn for_deleted_check(names: CheckLabels, unique_key: UniqueKey, project: &str) -> Self {
         Self {
             unique_key,
             settings: Arc::new(names.into_settings()),
@@ -426,7 +426,7 @@ impl CheckFacts {
             other_down_count: 0,
             ping_keys: Vec::new(),
             json: None,
-            alerted_names: None,
+            alerted_labels: None,
         }
     }
 

@@ -10,7 +10,6 @@ use crate::channels::render::{
 };
 use crate::channels::send_step::{encode_latin1, percent_encode};
 use crate::domain::check::CheckSettings;
-use crate::domain::explanation;
 use crate::domain::flip::FlipCause;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 
@@ -261,7 +260,7 @@ impl<'a> TemplateValues<'a> {
             "at": format_timestamp(self.alert.at),
             "title": self.alert.title,
             "text": self.alert.lead,
-            "cause": explanation::cause_name(self.subject.cause),
+            "cause": self.subject.cause.name(),
             "reason": self.alert.reason,
             "exit_status": exit_status,
             "possible_duplicate": self.attempt.may_be_duplicate,

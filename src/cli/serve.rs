@@ -14,7 +14,7 @@ use super::common_args::{ANY_U32, number_parser, parse_network};
 use super::config_files::ConfigFileFlags;
 use super::dashboard_flags::{DashboardFlags, SecretFileContent, read_secret};
 use super::outbound_flags::OutboundFlags;
-use crate::domain::project::KeyHash;
+use crate::domain::project::SecretHash;
 use crate::http::{ApiRate, BaseUrl};
 use crate::notifier::Heartbeat;
 use crate::outbound::host_port_of;
@@ -389,7 +389,7 @@ impl ServeArgs {
             metrics_listen: self.metrics_listen,
             metrics_token: self
                 .metrics_token_file
-                .map(|token| KeyHash::of_key(&token.0)),
+                .map(|token| SecretHash::of(&token.0)),
             warnings,
         })
     }

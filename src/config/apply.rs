@@ -41,7 +41,7 @@ impl fmt::Display for ConfigApplyError {
             Self::ConcurrentChanges => f.write_str(
                 "the configuration on the server keeps changing; nothing was changed, try again",
             ),
-            Self::Unavailable(Unavailable::Busy) => {
+            Self::Unavailable(Unavailable::QueueFull) => {
                 f.write_str("the server is overloaded; nothing was changed, try again")
             }
             Self::Unavailable(Unavailable::Stopping) => {

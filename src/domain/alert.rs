@@ -1,15 +1,15 @@
-//! Alerts about checks: whether a downtime was notified, messages that wait to be sent, and
-//! delivery results.
+//! Alerts about checks: whether channels were notified of a downtime, alerts that wait to be sent,
+//! and delivery results.
 
 mod attempt;
 
 use std::sync::Arc;
 
-use super::check::NameSet;
+use super::check::CheckLabels;
 use super::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
 use super::status::Status;
 use super::timestamp::Timestamp;
-pub use attempt::{BatchPart, Recipient, RecipientResult, RefusedRecipient};
+pub use attempt::{MessagePart, Recipient, RecipientResult, RefusedRecipient};
 
 /// Notification state of the downtime that a check is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,9 +25,10 @@ pub enum NotificationState {
         /// Reason for holding the alert back.
         reason: HoldReason,
     },
-    /// The check is down, and all its channels were notified.
+    /// Alerts were queued for at least one enabled channel.
     Notified,
-    /// Like `Notified`, but no channel accepted it. Alerts of its children are not held back.
+    /// No channel can be expected to get the alert: there is none, all are disabled, the outbox was
+    /// full, or every delivery failed. Alerts of its children are not held back.
     Undelivered,
 }
 
@@ -45,7 +46,7 @@ impl NotificationState {
     /// Time of the pending decision about the alert, and the reason for waiting, in words.
     pub fn pending_decision(self) -> Option<(Timestamp, &'static str)> {
         match self {
-            Self::Pending { at, reason: held } => Some((at, held.pending_text())),
+            Self::Pending { at, reason } => Some((at, reason.pending_text())),
             Self::NotNeeded | Self::Notified | Self::Undelivered => None,
         }
     }
@@ -221,19 +222,19 @@ impl AlertEvent {
     }
 }
 
-/// Message that waits to be sent to a channel. Its text is rendered when it is sent, from the state
-/// at that time.
+/// Alert that waits to be sent to a channel. One message may cover several rows. Its text is
+/// rendered when it is sent, from the state at that time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutboxRow {
     /// Position in the outbox. Rows of one channel and check are sent in this order.
     pub number: DeliveryNumber,
     /// Channel to send to.
     pub channel: ChannelId,
-    /// Check that the message is about.
+    /// Check that the alert is about.
     pub check: CheckId,
-    /// Flip that the message is about.
+    /// Flip that the alert is about.
     pub flip: FlipNumber,
-    /// Event that the message is about.
+    /// Event that the alert is about.
     pub event: AlertEvent,
     /// Time of the flip.
     pub at: Timestamp,
@@ -255,9 +256,9 @@ pub struct OutboxRow {
     /// Names of the check, if it was deleted.
     pub deleted_check: Option<Box<DeletedCheck>>,
     /// Names of the check when the alert was sent, if they have changed since.
-    pub alerted_names: Option<Arc<NameSet>>,
+    pub alerted_labels: Option<Arc<CheckLabels>>,
     /// Set if the row is part of an attempt that was started with others in several commands.
-    pub part: Option<BatchPart>,
+    pub part: Option<MessagePart>,
     /// Recipients of earlier attempts, if there are several. Empty if nothing is known about them.
     pub recipients: Arc<[Recipient]>,
 }
@@ -288,7 +289,7 @@ impl OutboxRow {
             during_outage: false,
             dropped_before: 0,
             deleted_check: None,
-            alerted_names: None,
+            alerted_labels: None,
             part: None,
             recipients: Arc::default(),
         }
@@ -304,7 +305,7 @@ impl OutboxRow {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeletedCheck {
     /// Names of the check.
-    pub names: NameSet,
+    pub names: CheckLabels,
     /// Key that identifies its incidents.
     pub unique_key: UniqueKey,
 }
@@ -381,8 +382,8 @@ impl DeliveryResult {
     ];
 
     /// Returns the result with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| outcome.name() == name)
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|result| result.name() == name)
     }
 
     /// Word for the result in API responses and lists.
@@ -420,7 +421,7 @@ impl ChannelHealth {
     }
 
     /// Records the results of one attempt to send a mail to these recipients.
-    pub fn note_recipients<'r>(
+    pub fn record_recipients<'r>(
         &mut self,
         recipients: impl Iterator<Item = &'r Recipient>,
         now: Timestamp,

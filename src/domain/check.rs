@@ -170,8 +170,8 @@ impl CheckState {
     }
 
     /// Sets the check to down if its deadline has passed at `now`. The time of the flip is the
-    /// deadline. The deadline is later than the last change: otherwise that change would have set
-    /// the check to down. An earlier deadline means that the clock has been set back since.
+    /// deadline. Requires that the deadline is not before the last change; only a clock that was
+    /// set back can cause that.
     pub fn apply_deadline(
         &mut self,
         settings: &CheckSettings,
@@ -185,9 +185,9 @@ impl CheckState {
         }
     }
 
-    /// Like `apply_deadline`, after a change at `now` that may have moved the deadline before the
-    /// last change. The flip is not earlier than that change, unless the change is ahead of the
-    /// clock.
+    /// Like `apply_deadline`, after a change at `now` that may have moved the deadline into the
+    /// past. The flip then gets the time of the change, or of the deadline if the change is ahead
+    /// of the clock.
     fn apply_deadline_after_change(
         &mut self,
         cause: Option<FlipCause>,
@@ -219,28 +219,28 @@ impl CheckState {
 
     /// True if the check waits for something that counts from a time ahead of the clock.
     pub fn has_future_times(&self, settings: &CheckSettings, now: Timestamp) -> bool {
-        let is_told_late = || {
-            self.notification_due(settings, now)
-                .is_some_and(|(at, due)| at.is_ahead_of(due))
+        let is_decision_late = || {
+            self.decision_bounds(settings, now)
+                .is_some_and(|(at, latest)| at.is_ahead_of(latest))
         };
         self.last_ping
             .into_iter()
             .chain(self.run.map(|run| run.start))
             .any(|at| at.is_ahead_of(now))
-            || is_told_late()
+            || is_decision_late()
     }
 
     /// Time of the pending decision about an alert, and the latest time that it would have if it
     /// was postponed now.
-    fn notification_due(
+    fn decision_bounds(
         &self,
         settings: &CheckSettings,
         now: Timestamp,
     ) -> Option<(Timestamp, Timestamp)> {
-        let NotificationState::Pending { at, reason: held } = self.notification else {
+        let NotificationState::Pending { at, reason } = self.notification else {
             return None;
         };
-        let due = match held {
+        let latest = match reason {
             HoldReason::ServerOutage => now.plus_secs(Outage::CATCH_UP_SECS),
             HoldReason::BelowThreshold => settings
                 .next_miss_after(self.last_activity().min(now), now)
@@ -252,7 +252,7 @@ impl CheckState {
                 now.plus_secs(HoldReason::RECHECK_SECS)
             }
         };
-        Some((at, due))
+        Some((at, latest))
     }
 
     /// Time from which further expected pings count while the check is down.
@@ -269,16 +269,16 @@ impl CheckState {
         flips: &mut Vec<Flip>,
     ) {
         self.apply_deadline(settings, now, flips);
-        let due = self.notification_due(settings, now);
-        if let (NotificationState::Pending { at, .. }, Some((_, due))) =
-            (&mut self.notification, due)
+        let bounds = self.decision_bounds(settings, now);
+        if let (NotificationState::Pending { at, .. }, Some((_, latest))) =
+            (&mut self.notification, bounds)
         {
-            *at = due.min(*at);
+            *at = latest.min(*at);
         }
-        let back = |at: Timestamp| if at.is_ahead_of(now) { now } else { at };
-        self.last_ping = self.last_ping.map(back);
+        let clamp = |at: Timestamp| if at.is_ahead_of(now) { now } else { at };
+        self.last_ping = self.last_ping.map(clamp);
         self.run = self.run.map(|run| OngoingRun {
-            start: back(run.start),
+            start: clamp(run.start),
             ..run
         });
         self.update_grace_start(settings);
@@ -464,9 +464,9 @@ impl CheckState {
     }
 }
 
-/// Names of a check, for receivers that identify an incident by its labels.
+/// Name, slug and tags of a check, for receivers that identify an incident by its labels.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct NameSet {
+pub struct CheckLabels {
     /// Name of the check.
     pub name: Name,
     /// Slug of the check.
@@ -475,8 +475,8 @@ pub struct NameSet {
     pub tags: Tags,
 }
 
-impl NameSet {
-    /// Returns the names in these settings.
+impl CheckLabels {
+    /// Returns the labels in these settings.
     pub fn from_settings(settings: &CheckSettings) -> Self {
         Self {
             name: settings.name.clone(),
@@ -485,7 +485,7 @@ impl NameSet {
         }
     }
 
-    /// Returns default settings with these names.
+    /// Returns default settings with these labels.
     pub fn into_settings(self) -> CheckSettings {
         let Self { name, slug, tags } = self;
         CheckSettings {
@@ -512,9 +512,9 @@ pub struct Check {
     pub settings: Arc<CheckSettings>,
     /// State of the check.
     pub state: CheckState,
-    /// Names with which the current downtime was notified, if they were changed during it. `None`
-    /// if they are unchanged.
-    pub alerted_names: Option<Arc<NameSet>>,
+    /// Labels with which channels were notified of the current downtime, if they were changed
+    /// during it. `None` if they are unchanged.
+    pub alerted_labels: Option<Arc<CheckLabels>>,
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use super::project::{ChannelName, KeyLabel, KeySecret, ProjectName};
 use super::text::{FailureThreshold, Name, Slug, Tags};
 use super::user::{Membership, PasswordHash, UserName};
 
-/// Owner of objects that a file declares: 1 to 100 characters without control characters. A source
-/// does not change objects of another source.
+/// Configuration source that manages objects: 1 to 100 characters without control characters. A
+/// source does not change objects of another source.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ConfigSource(Arc<str>);
 
@@ -55,6 +55,14 @@ impl ObjectName {
         parse_hyphenated_uuid(text).map_or_else(|| Self::Text(text.into()), Self::Uuid)
     }
 
+    /// UUID that is the name itself. For any other name `declared`, which may be given beside it.
+    pub fn uuid_or(&self, declared: Option<Uuid>) -> Option<Uuid> {
+        match self {
+            Self::Uuid(uuid) => Some(*uuid),
+            Self::Text(_) => declared,
+        }
+    }
+
     /// Text of the name, unless it is a UUID.
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -75,7 +83,7 @@ impl fmt::Display for ObjectName {
 
 /// Kinds of objects that files declare.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[allow(missing_docs, reason = "see the fields of `WantedProject`")]
+#[allow(missing_docs, reason = "see the fields of `DeclaredProject`")]
 pub enum ObjectKind {
     Project,
     Channel,
@@ -242,7 +250,7 @@ pub struct DeclaredUser {
     pub disabled: Option<bool>,
 }
 
-/// Permissions of a user.
+/// Declared permissions of a user, with projects by name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeclaredGrant {
     /// All permissions.
@@ -257,7 +265,7 @@ pub struct ApplyOptions {
     /// Maximum number of objects that may be deleted because their source no longer names them;
     /// `None`: they stay.
     pub prune_limit: Option<usize>,
-    /// True if the source may take over and change objects without an owner.
+    /// True if the source may take over and change objects that no source manages.
     pub adopt_unmanaged: bool,
 }
 

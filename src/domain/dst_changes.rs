@@ -50,14 +50,14 @@ fn dst_warning(
     let from = midnight.plus_secs(-86_400);
     let to = midnight.plus_secs(2 * 86_400);
     let utc = Timezone::utc();
-    let named = schedule
+    let named_times = schedule
         .occurrences(Timestamp::from_secs(from.secs() - 1), &utc)
         .map(|at| WallTime::from_secs(at.secs()));
-    let named: Vec<_> = named
+    let named_times: Vec<_> = named_times
         .take_while(|wall| *wall < to)
         .take(3 * FREQUENT_RUNS_PER_DAY)
         .collect();
-    if named.len() >= 3 * FREQUENT_RUNS_PER_DAY {
+    if named_times.len() >= 3 * FREQUENT_RUNS_PER_DAY {
         return None;
     }
     let runs = schedule
@@ -65,14 +65,14 @@ fn dst_warning(
         .take_while(|at| *at < change.plus_secs(86_400));
     let runs: Vec<_> = runs.take(2 * FREQUENT_RUNS_PER_DAY).collect();
     let mut skipped = Vec::new();
-    let mut twice = Vec::new();
-    for wall in &named {
+    let mut repeated = Vec::new();
+    for wall in &named_times {
         match zone.resolve(*wall)? {
             WallTimeResolution::Skipped(..) => skipped.push(*wall),
             WallTimeResolution::Twice([first, second], _)
                 if runs.contains(&first) && runs.contains(&second) =>
             {
-                twice.push(*wall);
+                repeated.push(*wall);
             }
             WallTimeResolution::Twice(..) | WallTimeResolution::Once(_) => {}
         }
@@ -82,27 +82,27 @@ fn dst_warning(
         **at >= change
             && zone
                 .wall_time_at(**at)
-                .is_some_and(|wall| !named.contains(&wall))
+                .is_some_and(|wall| !named_times.contains(&wall))
     });
     let moved_to = moved_to.and_then(|at| zone.wall_time_at(*at));
-    let effect = match (skipped.as_slice(), twice.as_slice()) {
+    let effect = match (skipped.as_slice(), repeated.as_slice()) {
         ([], []) => return None,
         ([one], _) => match moved_to {
-            Some(later) => format!(
+            Some(new_time) => format!(
                 "the run at {} is moved to {}",
                 format_wall_time(*one),
-                format_wall_time(later)
+                format_wall_time(new_time)
             ),
             None => format!("the run at {} is skipped", format_wall_time(*one)),
         },
         ([], [one]) => format!("the run at {} happens twice", format_wall_time(*one)),
         ([], more) => format!("{} happen twice", format_count(more.len(), "run")),
         (more, _) => match moved_to {
-            Some(later) => {
+            Some(new_time) => {
                 format!(
                     "of {} in the skipped hour, only one happens, at {}",
                     format_count(more.len(), "run"),
-                    format_wall_time(later)
+                    format_wall_time(new_time)
                 )
             }
             None => format!("{} are skipped", format_count(more.len(), "run")),

@@ -44,11 +44,11 @@ pub fn explain_flip(
     let when = times.at_phrase(flip.at);
     let zone = times.zone.name();
     let grace = settings.grace.get();
-    let since = || match context.last_success {
+    let last_success_sentence = || match context.last_success {
         Some(success) => format!("No success signal has come since {}.", times.at(success)),
         None => "No success signal is known.".into(),
     };
-    let after = || {
+    let duration_clause = || {
         context.run_duration.map_or_else(String::new, |took| {
             format!(", {} after it started", format_duration(took))
         })
@@ -58,9 +58,12 @@ pub fn explain_flip(
             Some(expected) => format!(
                 "It was expected {} and had until {at} to report ({zone}). {}",
                 times.at_phrase(expected),
-                since()
+                last_success_sentence()
             ),
-            None => format!("It had until {at} to report ({zone}). {}", since()),
+            None => format!(
+                "It had until {at} to report ({zone}). {}",
+                last_success_sentence()
+            ),
         },
         FlipCause::Overrun => {
             let start = flip.awaited_since.unwrap_or(flip.at.plus_secs(-grace));
@@ -74,21 +77,24 @@ pub fn explain_flip(
             format!(
                 "Its settings were changed. With the new settings it had until {at} to report \
                  ({zone}). {}",
-                since()
+                last_success_sentence()
             )
         }
-        FlipCause::Fail => format!("It reported a failure {when} ({zone}){}.", after()),
+        FlipCause::Fail => format!(
+            "It reported a failure {when} ({zone}){}.",
+            duration_clause()
+        ),
         FlipCause::ExitStatus(status) => format!(
             "It reported exit status {status} {when} ({zone}){}.",
-            after()
+            duration_clause()
         ),
         FlipCause::Keyword => format!(
             "It reported {when} ({zone}){}, and its report contained a failure keyword.",
-            after()
+            duration_clause()
         ),
         FlipCause::NoKeyword => format!(
             "It reported {when} ({zone}){}, and its report contained no success keyword.",
-            after()
+            duration_clause()
         ),
         FlipCause::Success => format!("It reported a success {when} ({zone})."),
         FlipCause::PausedOrResumed => format!("A user paused or resumed it {when} ({zone})."),
@@ -229,22 +235,6 @@ pub fn short_reason(cause: FlipCause) -> String {
         FlipCause::Success => "it reported a success".into(),
         FlipCause::PausedOrResumed => "a user paused or resumed it".into(),
         FlipCause::Unknown => "not recorded".into(),
-    }
-}
-
-/// Word for a cause in machine-readable output.
-pub fn cause_name(cause: FlipCause) -> &'static str {
-    match cause {
-        FlipCause::MissedPing => "late",
-        FlipCause::Overrun => "overrun",
-        FlipCause::SettingsChanged => "edited",
-        FlipCause::Fail => "fail",
-        FlipCause::ExitStatus(_) => "exit",
-        FlipCause::Keyword => "keyword",
-        FlipCause::NoKeyword => "no_keyword",
-        FlipCause::Success => "success",
-        FlipCause::PausedOrResumed => "operator",
-        FlipCause::Unknown => "unknown",
     }
 }
 

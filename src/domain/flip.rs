@@ -49,6 +49,22 @@ pub enum FlipCause {
 }
 
 impl FlipCause {
+    /// Word for the cause in machine-readable output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MissedPing => "late",
+            Self::Overrun => "overrun",
+            Self::SettingsChanged => "edited",
+            Self::Fail => "fail",
+            Self::ExitStatus(_) => "exit",
+            Self::Keyword => "keyword",
+            Self::NoKeyword => "no_keyword",
+            Self::Success => "success",
+            Self::PausedOrResumed => "operator",
+            Self::Unknown => "unknown",
+        }
+    }
+
     /// True if the cause is a deadline that passed.
     pub fn is_deadline(self) -> bool {
         matches!(

@@ -25,7 +25,7 @@ fn pad_to_block(key: &[u8]) -> [u8; HMAC_BLOCK_BYTES] {
 }
 
 /// HMAC-SHA-256 of an API key with a [`LegacySecret`]. Keys are looked up by it, like by a
-/// `KeyHash`.
+/// `SecretHash`.
 #[derive(Clone, Copy, Eq)]
 pub struct LegacyKeyDigest(pub [u8; 32]);
 

@@ -109,9 +109,9 @@ impl MaintenanceWindow {
         self.tags.iter().all(|tag| tags.contains(tag))
     }
 
-    /// True if the window closed before `then` and never opens again.
-    pub fn ended_before(&self, then: Timestamp) -> bool {
-        matches!(self.times, WindowTimes::Once { to, .. } if to < then)
+    /// True if the window closed before `time` and never opens again.
+    pub fn ended_before(&self, time: Timestamp) -> bool {
+        matches!(self.times, WindowTimes::Once { to, .. } if to < time)
     }
 }
 
@@ -170,7 +170,7 @@ impl WindowTimesInput {
                 .as_deref()
                 .map_or(Ok(Timezone::utc()), Timezone::parse)
                 .map_err(|reason| WindowError("tz", reason.to_string()))?;
-            let minutes = check_minutes(
+            let minutes = validate_minutes(
                 minutes.ok_or_else(|| {
                     error(
                         "minutes",
@@ -203,24 +203,25 @@ impl WindowTimesInput {
                 ));
             }
             (Some(to), None) => parse_timestamp("to", &to)?,
-            (None, Some(minutes)) => from
-                .plus_secs(i64::from(check_minutes(minutes, MaintenanceWindow::MAX_MINUTES)?) * 60),
+            (None, Some(minutes)) => from.plus_secs(
+                i64::from(validate_minutes(minutes, MaintenanceWindow::MAX_MINUTES)?) * 60,
+            ),
         };
-        let longest = from.plus_secs(MaintenanceWindow::MAX_MINUTES.cast_signed() * 60);
+        let latest = from.plus_secs(MaintenanceWindow::MAX_MINUTES.cast_signed() * 60);
         match () {
             () if to <= from => Err(error("to", "the end is not after from")),
             () if to <= now => Err(error("to", "the end is in the past")),
-            () if to > longest => Err(error("to", "the end is more than 366 days after from")),
+            () if to > latest => Err(error("to", "the end is more than 366 days after from")),
             () => Ok(WindowTimes::Once { from, to }),
         }
     }
 }
 
-fn check_minutes(minutes: u64, most: u64) -> Result<u32, WindowError> {
+fn validate_minutes(minutes: u64, max: u64) -> Result<u32, WindowError> {
     let fitting = u32::try_from(minutes)
         .ok()
-        .filter(|_| (1..=most).contains(&minutes));
-    fitting.ok_or_else(|| WindowError("minutes", format!("give a number from 1 to {most}")))
+        .filter(|_| (1..=max).contains(&minutes));
+    fitting.ok_or_else(|| WindowError("minutes", format!("give a number from 1 to {max}")))
 }
 
 fn parse_timestamp(field: &'static str, text: &str) -> Result<Timestamp, WindowError> {

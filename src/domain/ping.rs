@@ -9,7 +9,7 @@ use super::flip::FlipCause;
 use super::ids::{Arrival, CheckId};
 use super::timestamp::{MICROS_PER_SEC, Timestamp};
 
-/// Meaning of a ping for its check (`type` in the API).
+/// Kind of a logged ping (`type` in the API).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PingKind {
     /// The job is done.
@@ -25,7 +25,7 @@ pub enum PingKind {
 }
 
 impl PingKind {
-    /// The `type` of the ping list.
+    /// Value of `type` in the ping list.
     pub fn name(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -97,7 +97,7 @@ pub enum PingScheme {
 }
 
 impl PingScheme {
-    /// The `scheme` of the ping list.
+    /// Value of `scheme` in the ping list.
     pub fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -134,7 +134,7 @@ impl PingMethod {
         Self::Options,
     ];
 
-    /// The `method` of the ping list.
+    /// Value of `method` in the ping list.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "",
@@ -191,7 +191,7 @@ pub struct Ping {
     pub origin: PingOrigin,
     /// Run id that the sender gave.
     pub rid: Option<Uuid>,
-    /// The exit status that the job reported.
+    /// Exit status that the job reported.
     pub exit_status: Option<u8>,
     /// Stored length of the body in bytes.
     pub body_len: u32,
@@ -201,10 +201,10 @@ pub struct Ping {
 }
 
 impl Ping {
-    /// Bytes that count as long, of its body or of its part of a shared body: see
-    /// [`long_body_bytes_of`].
-    pub fn long_body_bytes(&self) -> u64 {
-        long_body_bytes_of(self.body_len.into(), self.body_sharers)
+    /// Bytes of its body, or of its part of a shared body, beyond the first 1,024: see
+    /// [`excess_body_bytes_of`].
+    pub fn excess_body_bytes(&self) -> u64 {
+        excess_body_bytes_of(self.body_len.into(), self.body_sharers)
     }
 }
 
@@ -212,13 +212,13 @@ impl Ping {
 /// [limits](crate::docs::limits).
 pub const MAX_BODY_BYTES: usize = 32 << 20;
 
-/// Bytes of a body that do not count as long. The number of short bodies in the file is limited by
-/// the number of pings.
-const SHORT_BODY_BYTES: u64 = 1024;
+/// Bytes at the beginning of a body that are not counted. The number of short bodies in the file is
+/// limited by the number of pings.
+const FREE_BODY_BYTES: u64 = 1024;
 
-/// Bytes that count as long in a body of this length. If pings share it, in the part of each.
-pub fn long_body_bytes_of(body_len: u64, sharers: u32) -> u64 {
-    (body_len / u64::from(sharers.max(1))).saturating_sub(SHORT_BODY_BYTES)
+/// Bytes of a body of this length beyond the first 1,024. If pings share it, of the part of each.
+pub fn excess_body_bytes_of(body_len: u64, sharers: u32) -> u64 {
+    (body_len / u64::from(sharers.max(1))).saturating_sub(FREE_BODY_BYTES)
 }
 
 /// Maximum age, in microseconds, of a start that a completion pairs with: 72 hours.

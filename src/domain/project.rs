@@ -175,38 +175,35 @@ impl std::fmt::Debug for PingKey {
     }
 }
 
-/// SHA-256 of an API key; the key itself is not stored. Keys are looked up by it in maps. The
-/// timing shows at most how close the hash of a guess is to a stored hash, which does not help to
-/// guess.
+/// SHA-256 of a secret with enough randomness: an API key, a session token, a code. The secret
+/// itself is not stored. Objects are looked up by it in maps. The timing shows at most how close
+/// the hash of a guess is to a stored hash, which does not help to guess.
 #[derive(Clone, Copy, Eq)]
-pub struct KeyHash(pub [u8; 32]);
+pub struct SecretHash(pub [u8; 32]);
 
-impl PartialEq for KeyHash {
+impl PartialEq for SecretHash {
     fn eq(&self, other: &Self) -> bool {
         subtle::ConstantTimeEq::ct_eq(self.0.as_slice(), &other.0).into()
     }
 }
 
-impl std::hash::Hash for KeyHash {
+impl std::hash::Hash for SecretHash {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.0.hash(state);
     }
 }
 
-impl KeyHash {
-    /// Number of characters of an API key.
-    pub const KEY_LENGTH: usize = 32;
-
-    /// Computes the hash of an API key.
-    pub fn of_key(key: &[u8]) -> Self {
+impl SecretHash {
+    /// Computes the hash of a secret.
+    pub fn of(secret: &[u8]) -> Self {
         use sha2::Digest as _;
-        Self(sha2::Sha256::digest(key).into())
+        Self(sha2::Sha256::digest(secret).into())
     }
 }
 
-impl std::fmt::Debug for KeyHash {
+impl std::fmt::Debug for SecretHash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("KeyHash(..)")
+        f.write_str("SecretHash(..)")
     }
 }
 
@@ -224,9 +221,9 @@ impl std::fmt::Debug for BadgeSecret {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeySecret {
     /// API key with write access.
-    ReadWrite(KeyHash),
+    ReadWrite(SecretHash),
     /// API key with read access.
-    ReadOnly(KeyHash),
+    ReadOnly(SecretHash),
     /// Ping key.
     Ping(PingKey),
     /// API key of another server that has not been used on this server yet.
@@ -234,6 +231,9 @@ pub enum KeySecret {
 }
 
 impl KeySecret {
+    /// Number of characters of an API key.
+    pub const KEY_LENGTH: usize = 32;
+
     /// Access that the key gives.
     pub fn access(&self) -> KeyAccess {
         match self {
@@ -336,11 +336,11 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Replaces the settings. If they differ, `maker` becomes their author and the health is reset,
-    /// since deliveries with the old settings do not apply to the new ones.
-    pub fn replace_settings(&mut self, settings: ChannelSettings, maker: SettingsAuthor) {
+    /// Replaces the settings. If they differ, `author` becomes their author and the health is
+    /// reset, since deliveries with the old settings do not apply to the new ones.
+    pub fn replace_settings(&mut self, settings: ChannelSettings, author: SettingsAuthor) {
         if settings != self.settings {
-            self.set_by_operator = maker == SettingsAuthor::Operator;
+            self.set_by_operator = author == SettingsAuthor::Operator;
             let unsubscribed = std::mem::take(&mut self.health.unsubscribed);
             let unsubscribed = unsubscribed
                 .into_iter()
@@ -354,7 +354,7 @@ impl Channel {
     }
 
     /// True if the two channels differ at most in the times and reasons of their problems.
-    pub fn looks_same_as(&self, other: &Self) -> bool {
+    pub fn is_listed_same_as(&self, other: &Self) -> bool {
         let health = |of: &ChannelHealth| {
             (
                 of.disabled.is_some(),
@@ -453,7 +453,7 @@ mod tests {
         let key = |used| ProjectKey {
             id: KeyId(1),
             project: ProjectId(1),
-            secret: KeySecret::ReadOnly(KeyHash([0; 32])),
+            secret: KeySecret::ReadOnly(SecretHash([0; 32])),
             label: KeyLabel::default(),
             hint: "abcd".into(),
             created: Timestamp::default(),

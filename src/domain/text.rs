@@ -1,5 +1,5 @@
-//! Text fields of a check. `parse` of each type rejects texts over its limit: see
-//! [limits](crate::docs::limits).
+//! Texts and numbers in the settings of a check. `parse` of each type rejects values over its
+//! limit: see [limits](crate::docs::limits).
 //!
 //! Stored texts may be over the present limits: tags and descriptions once had none, and an import
 //! keeps the texts that the other server accepted. Stored texts are read by `from_stored`, which
@@ -36,20 +36,20 @@ macro_rules! text {
 
 /// Implements the parsing of texts with a maximum number of characters.
 macro_rules! limited_text {
-    ($($name:ident: $most:literal;)*) => {$(
+    ($($name:ident: $max:literal;)*) => {$(
         impl $name {
             /// Maximum number of characters.
-            pub const MAX_CHARS: usize = $most;
+            pub const MAX_CHARS: usize = $max;
 
             /// Rejects a longer text.
             pub fn parse(text: &str) -> Result<Self, TextError> {
-                check_length(text, Self::MAX_CHARS)?;
+                validate_length(text, Self::MAX_CHARS)?;
                 Ok(Self(text.into()))
             }
 
             /// True if the text is within the limit.
             pub fn is_within_limit(&self) -> bool {
-                check_length(&self.0, Self::MAX_CHARS).is_ok()
+                validate_length(&self.0, Self::MAX_CHARS).is_ok()
             }
         }
     )*};
@@ -68,7 +68,7 @@ text! {
     Keywords;
 }
 
-fn check_length(text: &str, limit: usize) -> Result<(), TextError> {
+fn validate_length(text: &str, limit: usize) -> Result<(), TextError> {
     // Limits count code points. A text has at least as many bytes.
     if text.len() > limit && text.chars().count() > limit {
         Err(TextError::TooLong)
@@ -89,7 +89,7 @@ impl Slug {
 
     /// Rejects more than 100 characters and characters other than a-z, 0-9, hyphen and underscore.
     pub fn parse(text: &str) -> Result<Self, TextError> {
-        check_length(text, Self::MAX_CHARS)?;
+        validate_length(text, Self::MAX_CHARS)?;
         let slug = Self(text.into());
         if slug.has_allowed_characters() {
             Ok(slug)
@@ -164,7 +164,7 @@ impl Tags {
 
     /// True if the tags are within the limits.
     pub fn is_within_limit(&self) -> bool {
-        check_length(&self.0, Self::MAX_CHARS).is_ok() && self.iter().count() <= Self::MAX_TAGS
+        validate_length(&self.0, Self::MAX_CHARS).is_ok() && self.iter().count() <= Self::MAX_TAGS
     }
 
     /// Tags in their order: the parts between spaces, with white space at their ends dropped, and

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 /// Microseconds in a second.
 pub const MICROS_PER_SEC: i64 = 1_000_000;
 
-/// Step of the clock, in microseconds, from which times follow it. If the clock is set back by
-/// less, the last time is used until the clock has caught up. A larger step takes effect at once.
+/// Jump of the clock, in microseconds, from which times follow it. If the clock is set back by
+/// less, the last time is used until the clock has caught up. A larger jump takes effect at once.
 /// See [promises](crate::docs::promises).
 pub const CLOCK_JUMP_MICROS: i64 = 5 * MICROS_PER_SEC;
 

@@ -65,12 +65,12 @@ pub fn find_matching_timezone(
     if runs.len() < MIN_RUNS || schedule.has_own_zone() {
         return None;
     }
-    let off =
-        median_offset(schedule, check_zone, runs).filter(|off| off.abs() >= MISMATCH_MICROS)?;
+    let offset = median_offset(schedule, check_zone, runs)
+        .filter(|offset| offset.abs() >= MISMATCH_MICROS)?;
     let fit = |zone: &Timezone| {
         median_offset(schedule, zone, runs)
             .map(i64::abs)
-            .filter(|fit| *fit <= MATCH_MICROS && fit * 3 <= off.abs())
+            .filter(|fit| *fit <= MATCH_MICROS && fit * 3 <= offset.abs())
     };
     let fits = candidates
         .iter()
@@ -79,7 +79,7 @@ pub fn find_matching_timezone(
     fits.min_by_key(|(fit, _)| *fit)
         .map(|(_, zone)| TimezoneMismatch {
             zone: zone.clone(),
-            offset_micros: off,
+            offset_micros: offset,
         })
 }
 
@@ -97,19 +97,19 @@ fn median_offset(schedule: &Schedule, zone: &Timezone, runs: &[Timestamp]) -> Op
         return None;
     }
     moments.sort_unstable();
-    let mut off = Vec::with_capacity(runs.len());
+    let mut offsets = Vec::with_capacity(runs.len());
     for run in runs {
         let next = moments.partition_point(|at| at < run);
         let around = moments.get(next.saturating_sub(1)..moments.len().min(next + 1))?;
-        off.push(
+        offsets.push(
             around
                 .iter()
                 .map(|at| run.micros_since(*at))
-                .min_by_key(|off| off.abs())?,
+                .min_by_key(|offset| offset.abs())?,
         );
     }
-    off.sort_unstable_by_key(|off| off.abs());
-    off.get(off.len() / 2).copied()
+    offsets.sort_unstable_by_key(|offset| offset.abs());
+    offsets.get(offsets.len() / 2).copied()
 }
 
 #[cfg(test)]

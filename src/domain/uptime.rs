@@ -58,28 +58,32 @@ impl UptimePeriod {
         })
     }
 
-    fn new([start, end]: [Timestamp; 2], stays: &[StatusInterval]) -> Self {
-        let mut span = Self {
+    fn new([start, end]: [Timestamp; 2], intervals: &[StatusInterval]) -> Self {
+        let mut period = Self {
             start,
             end,
             monitored: 0,
             down: 0,
             downtimes: 0,
         };
-        let first = stays.partition_point(|stay| stay.until <= start);
-        for stay in stays.iter().skip(first).take_while(|stay| stay.from < end) {
+        let first = intervals.partition_point(|stay| stay.until <= start);
+        for stay in intervals
+            .iter()
+            .skip(first)
+            .take_while(|stay| stay.from < end)
+        {
             let time = stay.until.min(end).micros_since(stay.from.max(start));
             match stay.status {
-                Status::Up => span.monitored += time,
+                Status::Up => period.monitored += time,
                 Status::Down => {
-                    span.monitored += time;
-                    span.down += time;
-                    span.downtimes += 1;
+                    period.monitored += time;
+                    period.down += time;
+                    period.downtimes += 1;
                 }
                 Status::New | Status::Paused => {}
             }
         }
-        span
+        period
     }
 }
 
@@ -107,22 +111,22 @@ pub fn uptime_history(
             incomplete_before: None,
         };
     };
-    let stays = status_intervals(flips, status, start, now);
-    let cut = (flips.len() >= MAX_FLIPS)
-        .then(|| stays.first().map_or(now, |stay| stay.from))
-        .filter(|cut| *cut > start);
+    let intervals = status_intervals(flips, status, start, now);
+    let incomplete_before = (flips.len() >= MAX_FLIPS)
+        .then(|| intervals.first().map_or(now, |stay| stay.from))
+        .filter(|incomplete_before| *incomplete_before > start);
     let spans = |starts: &[Timestamp]| {
         let ends = starts.iter().skip(1).copied().chain([now]);
         starts
             .iter()
             .zip(ends)
-            .map(|(start, end)| UptimePeriod::new([*start, end], &stays))
+            .map(|(start, end)| UptimePeriod::new([*start, end], &intervals))
             .collect()
     };
     UptimeHistory {
         days: spans(&days),
         months: spans(&months),
-        incomplete_before: cut,
+        incomplete_before,
     }
 }
 
@@ -135,11 +139,11 @@ fn status_intervals(
 ) -> Vec<StatusInterval> {
     let mut status = status;
     let mut until = now;
-    let mut stays = Vec::with_capacity(flips.len() + 1);
+    let mut intervals = Vec::with_capacity(flips.len() + 1);
     for flip in flips {
         // Times decrease where the clock was set back: the flip that was logged later counts.
         let from = flip.at.min(until).max(start);
-        stays.push(StatusInterval {
+        intervals.push(StatusInterval {
             from,
             until,
             status,
@@ -148,15 +152,15 @@ fn status_intervals(
     }
     if flips.len() < MAX_FLIPS {
         // No flip since the start is missing, so the check had this status.
-        stays.push(StatusInterval {
+        intervals.push(StatusInterval {
             from: start,
             until,
             status,
         });
     }
-    stays.retain(|stay| stay.from < stay.until);
-    stays.reverse();
-    stays
+    intervals.retain(|stay| stay.from < stay.until);
+    intervals.reverse();
+    intervals
 }
 
 /// Starts of the days and months between the first of the month before last and `now`.
@@ -272,7 +276,7 @@ mod tests {
             (2 * HOUR, HOUR, Some("50.0 %")),
             (0, 0, None),
         ] {
-            let span = UptimePeriod {
+            let period = UptimePeriod {
                 start: Timestamp::default(),
                 end: Timestamp::default(),
                 monitored: watched,
@@ -280,7 +284,7 @@ mod tests {
                 downtimes: 0,
             };
             assert_eq!(
-                span.format_uptime().as_deref(),
+                period.format_uptime().as_deref(),
                 words,
                 "{down} of {watched}"
             );
@@ -383,11 +387,11 @@ mod tests {
                 status
             };
             for spans in [&history.days, &history.months] {
-                for span in spans {
+                for period in spans {
                     let mut watched = 0;
                     let mut down = 0;
-                    let mut at = span.start;
-                    while at < span.end {
+                    let mut at = period.start;
+                    while at < period.end {
                         match status_at(at) {
                             Status::Up => watched += 900 * MICROS_PER_SEC,
                             Status::Down => {
@@ -398,7 +402,7 @@ mod tests {
                         }
                         at = at.plus_secs(900);
                     }
-                    prop_assert_eq!((span.monitored, span.down), (watched, down), "{:?}", span);
+                    prop_assert_eq!((period.monitored, period.down), (watched, down), "{:?}", period);
                 }
             }
         }

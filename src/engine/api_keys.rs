@@ -9,7 +9,7 @@ use super::Handle;
 use super::command::Command;
 use crate::domain::ids::KeyId;
 use crate::domain::legacy_keys::{LegacyKey, LegacySecrets};
-use crate::domain::project::{KeyHash, KeyUse, ProjectKey};
+use crate::domain::project::{KeyUse, ProjectKey, SecretHash};
 use crate::util::sync::lock;
 
 /// Updates of API keys that are not written yet, at most one of each kind for a key.
@@ -20,7 +20,7 @@ pub(super) struct KeyUpdates(Mutex<PendingKeyUpdates>);
 struct PendingKeyUpdates {
     uses: HashMap<KeyId, KeyUse>,
     /// Hashes of keys that were so far known only by the digest of another server.
-    hashes: HashMap<KeyId, KeyHash>,
+    hashes: HashMap<KeyId, SecretHash>,
 }
 
 impl KeyUpdates {
@@ -45,7 +45,7 @@ impl Handle {
     pub fn find_api_key(&self, text: &[u8]) -> Option<Arc<ProjectKey>> {
         // The time of the lookup reveals at most how similar the hash of a guess is to a stored
         // hash. That does not help an attacker.
-        let hash = KeyHash::of_key(text);
+        let hash = SecretHash::of(text);
         let (key, legacy_secrets) = self.with_state(|state| {
             (
                 state.key_by_hash(&hash).cloned(),

@@ -20,7 +20,7 @@ mod project;
 mod user;
 mod window;
 
-pub use audience::{AudienceNote, AudienceNotes, is_end_suppressed};
+pub use audience::{AudienceState, AudienceStates, skips_recovery};
 pub use import::{MAX_IMPORT_BODY_BYTES, MAX_IMPORT_ENTRIES};
 pub use ping::KEYWORD_SEARCH_BYTES;
 pub(in crate::engine) use user::MAX_USERS;
@@ -63,7 +63,7 @@ pub struct Effects {
     pub alert_rows: usize,
     /// Projects that have reached the limit, so that pings create no checks there. Only logged,
     /// not stored.
-    pub full_projects: Vec<ProjectId>,
+    pub projects_at_check_limit: Vec<ProjectId>,
     /// Checks with an alert that reaches no channel. Only logged, not stored.
     pub unnotified_checks: Vec<(CheckId, UnnotifiedReason)>,
     /// Projects that were imported or whose trial has ended. Only logged, not stored.
@@ -77,19 +77,20 @@ impl Effects {
     }
 }
 
-/// Next free numbers of the four sequences, and the number of logged bytes.
+/// Next free numbers of the four sequences, and the number of logged bytes of bodies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequenceNumbers {
-    /// Id of the next check, project, channel or key.
+    /// Id of the next object of any kind: check, project, channel, key, window, user, session or
+    /// link.
     pub id: u64,
     /// Number of the next ping in the arrival log.
     pub arrival: u64,
     /// Number of the next flip.
     pub flip: u64,
-    /// Number of the next alert.
+    /// Number of the next delivery.
     pub delivery: u64,
-    /// Bytes of all bodies ever logged, as far as they count as long: see
-    /// [`long_body_bytes_of`](crate::domain::ping::long_body_bytes_of).
+    /// Bytes of all bodies ever logged, beyond the first 1,024 of each: see
+    /// [`excess_body_bytes_of`](crate::domain::ping::excess_body_bytes_of).
     pub body_bytes: u64,
 }
 
@@ -103,22 +104,21 @@ pub struct WorkingState {
     /// Data that the batch has to write so far.
     pub effects: Effects,
     /// Maximum number of bytes stored of an HTTP ping's body.
-    pub body_limit: usize,
+    pub ping_body_limit: usize,
     /// True if a server runs and receives pings.
     pub accepts_pings: bool,
-    /// Maximum number of bytes that one command adds to the log. A body above this is written
-    /// before its command.
-    pub large_body_bytes: usize,
+    /// Bytes of bodies of a command above which its body is uploaded before it.
+    pub upload_threshold_bytes: usize,
     /// Maximum number of rows for alerts (see [`Effects::alert_rows`]). Beyond it a command leaves
     /// the rest to later commands, and a batch takes no further command of the project.
     pub max_alert_rows: usize,
     /// Channels that were not notified of a downtime, or have joined or left its audience.
-    pub audience_notes: AudienceNotes,
+    pub audience_states: AudienceStates,
     /// Rows for alerts that the batch had when the current command began.
     pub alert_rows_before: usize,
     /// Projects in which a ping could not create a check because the limit was reached. A project
     /// is removed when a ping has created a check again.
-    pub full_projects: BTreeSet<ProjectId>,
+    pub projects_at_check_limit: BTreeSet<ProjectId>,
 }
 
 type ApplyResult = Result<CommandOutcome, CommandError>;
@@ -129,20 +129,23 @@ impl WorkingState {
     pub fn apply(&mut self, command: Command, now: Timestamp) -> ApplyResult {
         self.alert_rows_before = self.effects.alert_rows;
         // Work left by earlier commands continues once per batch, not in every command.
-        let is_own_turn =
-            !self.audience_notes.has_pending() || matches!(command, Command::CompareAudiences);
-        let applied = self.dispatch(command, now);
-        if is_own_turn {
+        let compares_audiences =
+            !self.audience_states.has_pending() || matches!(command, Command::CompareAudiences);
+        let result = self.dispatch(command, now);
+        if compares_audiences {
             self.compare_audiences(now);
         }
-        applied
+        result
     }
 
     /// Commands that continue the work that earlier commands have left.
     pub fn continuation_commands(&self) -> impl Iterator<Item = Command> {
-        let orphans = self.state.has_orphans().then_some(Command::RemoveOrphans);
+        let orphans = self
+            .state
+            .has_rows_to_remove()
+            .then_some(Command::RemoveOrphans);
         orphans.into_iter().chain(
-            self.audience_notes
+            self.audience_states
                 .has_pending()
                 .then_some(Command::CompareAudiences),
         )
@@ -165,8 +168,8 @@ impl WorkingState {
             Command::PauseCheck(id) => self.pause_check(id, now),
             Command::ResumeCheck(id) => self.resume_check(id, now),
             Command::DeleteCheck(id) => self.delete_check(id, now),
-            Command::ExpireChecks(ids) => Ok(self.expire_checks(&ids, now)),
-            Command::RearmChecks(ids) => Ok(self.rearm_checks(&ids, now)),
+            Command::EvaluateChecks(ids) => Ok(self.evaluate_checks(&ids, now)),
+            Command::ClampFutureTimes(ids) => Ok(self.clamp_future_times(&ids, now)),
             Command::RemoveOrphans => Ok(self.remove_orphans(now)),
             // The audiences are compared at the end of every command.
             Command::CompareAudiences => Ok(CommandOutcome::Completed),
@@ -189,8 +192,8 @@ impl WorkingState {
                 channel,
                 name,
                 settings,
-                maker,
-            } => self.update_channel(channel, name, settings, maker),
+                author,
+            } => self.update_channel(channel, name, settings, author),
             Command::AdoptSetting {
                 sent_to,
                 key,
@@ -211,16 +214,16 @@ impl WorkingState {
             } => self.assign_channel(channel, checks, assigned, now),
             Command::RecordOutage(outage) => Ok(self.record_outage(outage)),
             Command::DropFutureOutages => Ok(self.drop_future_outages(now)),
-            Command::SetAlerting {
+            Command::UpdateAlertSettings {
                 check,
-                after,
+                failure_threshold,
                 parents,
-            } => self.set_alerting(check, after, parents, now),
+            } => self.update_alert_settings(check, failure_threshold, parents, now),
             Command::CreateWindow(request) => self.create_window(*request, now),
             Command::DeleteWindow(project, id) => self.delete_window(project, id, now),
             Command::QueueReminder(channel) => self.queue_reminder(channel, now),
-            Command::BeginDeliveries(numbers, last) => {
-                Ok(self.begin_deliveries(numbers, last, now))
+            Command::StartAttempts { rows, last_row } => {
+                Ok(self.start_attempts(rows, last_row, now))
             }
             Command::RecordDeliveryReports(reports) => {
                 Ok(self.record_delivery_reports(reports, now))
@@ -248,20 +251,22 @@ impl WorkingState {
     }
 
     fn record_change(&mut self, change: Change) {
-        self.effects.alert_rows +=
-            usize::from(matches!(change, Change::Queued(_) | Change::Unqueued(_)));
+        self.effects.alert_rows += usize::from(matches!(
+            change,
+            Change::OutboxRow(_) | Change::OutboxRowDeleted(_)
+        ));
         match change {
-            Change::CheckGone(id) => {
+            Change::CheckDeleted(id) => {
                 let project = self.state.check(id).map(|check| check.project);
                 project
                     .into_iter()
-                    .for_each(|project| self.audience_notes.remove_check(project, id));
+                    .for_each(|project| self.audience_states.remove_check(project, id));
             }
-            Change::ChannelGone(id) => {
+            Change::ChannelDeleted(id) => {
                 let project = self.state.channel(id).map(|channel| channel.project);
                 project
                     .into_iter()
-                    .for_each(|project| self.audience_notes.remove_channel(project, id));
+                    .for_each(|project| self.audience_states.remove_channel(project, id));
             }
             _ => {}
         }
@@ -284,7 +289,7 @@ impl WorkingState {
             "a downtime ended before it was noticed: {flips:?}"
         );
         if let Some(first) = flips.first() {
-            self.expire_children(check.id, first.at, now);
+            self.evaluate_children(check.id, first.at, now);
         }
         for flip in flips {
             let number = FlipNumber(self.numbers.flip);
@@ -297,7 +302,7 @@ impl WorkingState {
             };
             self.effects.flips.push((number, logged));
             check.state.last_flip = number;
-            self.handle_flip(check, flip, logged.previous, now);
+            self.decide_alert_for_flip(check, flip, logged.previous, now);
         }
     }
 }

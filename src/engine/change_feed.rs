@@ -81,7 +81,7 @@ pub(super) struct ChangeFeed {
     /// Number of subscribers.
     subscriber_count: AtomicUsize,
     subscribers: Mutex<HashMap<ProjectId, Vec<Arc<Subscriber>>, RandomState>>,
-    /// Changes whenever a session has ended or the rights of a user have changed.
+    /// Changes whenever a session has ended or the permissions of a user have changed.
     access_version: watch::Sender<u64>,
     /// Held by the writer from before it publishes changes until they are recorded.
     publication: Mutex<()>,
@@ -120,17 +120,17 @@ impl ChangeFeed {
         let subscribers = self.subscribers();
         for change in changes {
             let id = match change {
-                Change::Pinged { id, .. } => *id,
+                Change::CheckState { id, .. } => *id,
                 Change::Check(check) => check.id,
                 // The project of a deleted check is no longer known.
-                Change::CheckGone(id) => {
+                Change::CheckDeleted(id) => {
                     subscribers
                         .values()
                         .flatten()
                         .for_each(|subscriber| subscriber.update(|change_set| change_set.add(*id)));
                     continue;
                 }
-                Change::ProjectGone(_) | Change::ChannelGone(_) => {
+                Change::ProjectDeleted(_) | Change::ChannelDeleted(_) => {
                     subscribers
                         .values()
                         .flatten()
@@ -163,8 +163,9 @@ impl ChangeFeed {
 fn may_revoke_access(change: &Change) -> bool {
     matches!(
         change,
-        Change::User(UserChange::User(_) | UserChange::UserGone(_) | UserChange::SessionGone(_))
-            | Change::ProjectGone(_)
+        Change::User(
+            UserChange::User(_) | UserChange::UserDeleted(_) | UserChange::SessionDeleted(_)
+        ) | Change::ProjectDeleted(_)
     )
 }
 
@@ -229,7 +230,7 @@ impl Handle {
         drop(self.0.feed.begin_publication());
     }
 
-    /// Changes whenever a session has ended or the rights of a user have changed. Long-running
+    /// Changes whenever a session has ended or the permissions of a user have changed. Long-running
     /// responses then check access again.
     pub fn access_changes(&self) -> watch::Receiver<u64> {
         self.0.feed.access_version.subscribe()

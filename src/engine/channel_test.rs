@@ -111,7 +111,7 @@ impl Handle {
             .filter(|test| test.project == project)
             .count();
         if project_tests >= MAX_WAITING_TESTS.saturating_sub(waiting.len()) {
-            return Err(Unavailable::Busy);
+            return Err(Unavailable::QueueFull);
         }
         waiting.push_back(WaitingChannelTest {
             project,

@@ -22,8 +22,8 @@ use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes};
 use crate::domain::parents::{Parents, ParentsError};
 use crate::domain::ping::{PingKind, PingMeaning, PingOrigin};
 use crate::domain::project::{
-    BadgeSecret, Channel, ChannelName, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey, Project,
-    ProjectKey, ProjectName,
+    BadgeSecret, Channel, ChannelName, KeyLabel, KeySecret, KeyUse, PingKey, Project, ProjectKey,
+    ProjectName, SecretHash,
 };
 use crate::domain::text::{FailureThreshold, Name, Slug, Tags};
 use crate::domain::timestamp::Timestamp;
@@ -54,12 +54,12 @@ pub enum Command {
     ResumeCheck(CheckId),
     /// Deletes a check: `DELETE /checks/<uuid>`
     DeleteCheck(CheckId),
-    /// Applies passed deadlines of these checks.
-    ExpireChecks(Vec<CheckId>),
-    /// Restarts the waiting time of those checks whose times are ahead of the clock, after it was
-    /// set back.
-    RearmChecks(Vec<CheckId>),
-    /// Removes the rows of some checks whose project was deleted.
+    /// Applies passed deadlines of these checks, and decides about their held alerts that are due.
+    EvaluateChecks(Vec<CheckId>),
+    /// Moves times of these checks that are ahead of the clock to now, after the clock was set
+    /// back.
+    ClampFutureTimes(Vec<CheckId>),
+    /// Removes some rows of deleted projects, and of channels that cannot be sent to.
     RemoveOrphans,
     /// Compares audiences that earlier commands have changed.
     CompareAudiences,
@@ -84,7 +84,7 @@ pub enum Command {
     RecordKeyUses(Vec<(KeyId, KeyUse)>),
     /// Stores the hash of a key of another server after its first use. No effect if the key has a
     /// hash.
-    RehashKey(KeyId, KeyHash),
+    RehashKey(KeyId, SecretHash),
     /// Removes legacy secrets that no key needs.
     PruneLegacySecrets,
     /// Renames a key.
@@ -99,10 +99,10 @@ pub enum Command {
         channel: ChannelId,
         /// New name.
         name: Option<ChannelName>,
-        /// New settings, which replace all earlier ones. A mask keeps the stored secret.
+        /// Update of the settings. A mask keeps the stored secret.
         settings: Option<SettingsUpdate>,
         /// Author of the settings.
-        maker: SettingsAuthor,
+        author: SettingsAuthor,
     },
     /// Changes a setting of a channel as its receiver asks, unless the settings have changed in the
     /// meantime.
@@ -114,7 +114,7 @@ pub enum Command {
         /// New value.
         value: Box<str>,
     },
-    /// Deletes a channel and removes it from all checks.
+    /// Deletes a channel and removes it from groups. Checks no longer show it.
     DeleteChannel(ChannelId),
     /// Enables a channel, regardless of earlier delivery results.
     EnableChannel(ChannelId),
@@ -132,10 +132,10 @@ pub enum Command {
         /// Recipient, as the settings name it.
         recipient: Box<str>,
     },
-    /// Assigns checks to a channel, or removes the assignment. Checks that do not exist or belong
+    /// Assigns a channel to checks, or removes the assignment. Checks that do not exist or belong
     /// to another project are left out.
     AssignChannel {
-        /// Channel to assign.
+        /// Channel to assign or remove.
         channel: ChannelId,
         /// Checks to change.
         checks: Vec<CheckId>,
@@ -147,11 +147,11 @@ pub enum Command {
     /// Forgets the future part of recorded outages, after the clock was set back.
     DropFutureOutages,
     /// Changes the alert settings of a check. Fields that are `None` stay.
-    SetAlerting {
+    UpdateAlertSettings {
         /// Check to change.
         check: CheckId,
         /// Number of failures in a row before an alert.
-        after: Option<FailureThreshold>,
+        failure_threshold: Option<FailureThreshold>,
         /// Checks that it depends on.
         parents: Option<Parents>,
     },
@@ -162,9 +162,13 @@ pub enum Command {
     /// Queues a reminder of the checks that are still down, unless an earlier reminder of the
     /// channel waits.
     QueueReminder(ChannelId),
-    /// Begins attempts to send these rows. They may be part of a message that is sent after the row
-    /// with the second number has begun as well. Outcome: [`CommandOutcome::DeliveriesBegun`].
-    BeginDeliveries(Vec<DeliveryNumber>, Option<DeliveryNumber>),
+    /// Starts attempts to send rows. Outcome: [`CommandOutcome::AttemptsStarted`].
+    StartAttempts {
+        /// Rows to send.
+        rows: Vec<DeliveryNumber>,
+        /// Row of the same message that is started last, if the message takes several commands.
+        last_row: Option<DeliveryNumber>,
+    },
     /// Records the results of attempts.
     RecordDeliveryReports(Vec<DeliveryReport>),
     /// Sends a failed alert again, as a new row of the outbox. Outcome:
@@ -312,7 +316,7 @@ pub struct NewChannel {
     /// Kind and settings of the channel.
     pub settings: ChannelSettings,
     /// True if the operator creates it.
-    pub is_by_operator: bool,
+    pub set_by_operator: bool,
 }
 
 /// Maintenance window to create.
@@ -353,8 +357,8 @@ pub enum CommandOutcome {
     Channel(Box<Channel>),
     /// The maintenance window as it was created.
     Window(Arc<MaintenanceWindow>),
-    /// Rows whose attempts have begun, as they are now.
-    DeliveriesBegun(Vec<Arc<OutboxRow>>),
+    /// Rows whose attempts were started, as they are now.
+    AttemptsStarted(Vec<Arc<OutboxRow>>),
     /// Number of checks whose assignment to the channel has changed.
     ChannelAssigned(usize),
     /// The alert is queued under this number.

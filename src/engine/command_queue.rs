@@ -132,7 +132,7 @@ impl CommandQueue {
             contents.small.len() >= MAX_COMMANDS || contents.small_bytes + bytes > MAX_SMALL_BYTES
         };
         if is_full {
-            return Err(Unavailable::Busy);
+            return Err(Unavailable::QueueFull);
         }
         let first = contents.is_empty();
         let (reply, receiver) = oneshot::channel();
@@ -200,7 +200,7 @@ impl CommandQueue {
         drop(contents);
         surplus
             .into_iter()
-            .for_each(|entry| drop(entry.reply.send(Err(Unavailable::Busy))));
+            .for_each(|entry| drop(entry.reply.send(Err(Unavailable::QueueFull))));
     }
 
     /// Number of waiting commands, and bytes of their texts.
@@ -287,10 +287,10 @@ fn approximate_bytes(command: &Command) -> usize {
         Command::ApplyConfig(request) => request.approximate_bytes(),
         Command::Import(command) => command.approximate_bytes(),
         Command::RecordKeyUses(uses) => size_of_val(&**uses),
-        Command::ExpireChecks(checks)
-        | Command::RearmChecks(checks)
+        Command::EvaluateChecks(checks)
+        | Command::ClampFutureTimes(checks)
         | Command::AssignChannel { checks, .. } => size_of_val(&**checks),
-        Command::BeginDeliveries(numbers, _) => size_of_val(&**numbers),
+        Command::StartAttempts { rows: numbers, .. } => size_of_val(&**numbers),
         Command::RecordDeliveryReports(reports) => reports
             .iter()
             .map(|report| size_of_val(report) + size_of_val(&*report.rows))
@@ -318,7 +318,7 @@ fn approximate_bytes(command: &Command) -> usize {
         | Command::RecordOutage(_)
         | Command::RetryDelivery { .. }
         | Command::DropFutureOutages
-        | Command::SetAlerting { .. }
+        | Command::UpdateAlertSettings { .. }
         | Command::CreateWindow(_)
         | Command::DeleteWindow(..)
         | Command::SetBadgeSecret(_)
@@ -365,7 +365,7 @@ mod tests {
             .collect();
         assert_eq!(
             queue.push(Command::PauseCheck(CheckId(1)), None).err(),
-            Some(Unavailable::Busy)
+            Some(Unavailable::QueueFull)
         );
         assert_eq!(
             queue.take(Duration::ZERO, true).small.len(),

@@ -175,12 +175,12 @@ impl ConfigPlanner<'_> {
 
     fn add_conflict(
         &mut self,
-        at: &ObjectPath,
+        path: &ObjectPath,
         field: Option<&'static str>,
         reason: impl Into<String>,
     ) {
         self.conflicts.push(ApplyConflict {
-            object: at.clone(),
+            object: path.clone(),
             field,
             reason: reason.into(),
         });
@@ -191,7 +191,7 @@ impl ConfigPlanner<'_> {
         self.options.prune_limit.is_some()
             && !self.declared_ids.contains(&id)
             && self.source.is_some()
-            && self.state.declared.source(id) == self.source
+            && self.state.managed.source(id) == self.source
     }
 
     /// Records an existing object that is declared, and its differences. Returns true if it may be
@@ -199,14 +199,14 @@ impl ConfigPlanner<'_> {
     fn compare_existing(
         &mut self,
         id: u64,
-        at: &ObjectPath,
+        path: &ObjectPath,
         old: &ObjectFields,
         new: &ObjectFields,
         uuid: Option<Uuid>,
     ) -> bool {
         self.declared_ids.insert(id);
         let fields = diff_fields(old, new);
-        let owner = self.state.declared.source(id);
+        let owner = self.state.managed.source(id);
         let is_free = owner.is_none() && self.source.is_some();
         match owner {
             Some(owner)
@@ -217,7 +217,7 @@ impl ConfigPlanner<'_> {
                     "it belongs to the source {:?}; declare it there, or leave it out here",
                     owner.as_str()
                 );
-                self.add_conflict(at, None, reason);
+                self.add_conflict(path, None, reason);
                 return false;
             }
             None if is_free && !fields.is_empty() && !self.options.adopt_unmanaged => {
@@ -227,7 +227,7 @@ impl ConfigPlanner<'_> {
                     change it",
                     names.join(", ")
                 );
-                self.add_conflict(at, None, reason);
+                self.add_conflict(path, None, reason);
                 return false;
             }
             _ => {}
@@ -240,7 +240,7 @@ impl ConfigPlanner<'_> {
         if is_free || op == ChangeOperation::Change {
             self.changes.push(PlannedChange {
                 operation: op,
-                object: at.clone(),
+                object: path.clone(),
                 fields,
                 uuid,
                 needs_password_link: false,
@@ -254,10 +254,10 @@ impl ConfigPlanner<'_> {
     }
 
     /// Records a new object.
-    fn note_new_object(
+    fn record_new_object(
         &mut self,
         id: u64,
-        at: &ObjectPath,
+        path: &ObjectPath,
         fields: &ObjectFields,
         uuid: Option<Uuid>,
     ) {
@@ -266,7 +266,7 @@ impl ConfigPlanner<'_> {
         let fields = diff_fields(&ObjectFields::new(), fields);
         self.changes.push(PlannedChange {
             operation: ChangeOperation::Add,
-            object: at.clone(),
+            object: path.clone(),
             fields,
             uuid,
             needs_password_link: false,
@@ -284,7 +284,7 @@ impl ConfigPlanner<'_> {
         let Some(source) = self.source else { return };
         let undeclared_ids: Vec<_> = self
             .state
-            .declared
+            .managed
             .ids_of(source)
             .filter(|id| !self.declared_ids.contains(id))
             .collect();
@@ -296,7 +296,7 @@ impl ConfigPlanner<'_> {
             .options
             .prune_limit
             .filter(|limit| objects.len() > *limit)
-            && let Some((at, ..)) = objects.first()
+            && let Some((path, ..)) = objects.first()
         {
             let count = objects.len();
             let reason = format!(
@@ -304,10 +304,10 @@ impl ConfigPlanner<'_> {
                 may be deleted; use --prune={count} to delete them",
                 source.as_str()
             );
-            self.add_conflict(&at.clone(), None, reason);
+            self.add_conflict(&path.clone(), None, reason);
             return;
         }
-        for (at, object, uuid) in objects {
+        for (path, object, uuid) in objects {
             let is_deleted = self.options.prune_limit.is_some();
             let op = if is_deleted {
                 ChangeOperation::Delete
@@ -316,7 +316,7 @@ impl ConfigPlanner<'_> {
             };
             self.changes.push(PlannedChange {
                 operation: op,
-                object: at,
+                object: path,
                 fields: Vec::new(),
                 uuid,
                 needs_password_link: false,
@@ -343,52 +343,56 @@ impl ConfigPlanner<'_> {
             })
         };
         if let Some(check) = self.state.check(CheckId(id)) {
-            let at = path(
+            let path = path(
                 check.project,
                 ObjectKind::Check,
                 check.settings.slug.as_str(),
                 check.uuid,
             )?;
-            return Some((at, ExistingObject::Check(check.id), Some(check.uuid)));
+            return Some((path, ExistingObject::Check(check.id), Some(check.uuid)));
         }
         if let Some(channel) = self.state.channel(ChannelId(id)) {
-            let at = path(
+            let path = path(
                 channel.project,
                 ObjectKind::Channel,
                 channel.name.as_str(),
                 channel.uuid,
             )?;
-            return Some((at, ExistingObject::Channel(channel.id), Some(channel.uuid)));
+            return Some((
+                path,
+                ExistingObject::Channel(channel.id),
+                Some(channel.uuid),
+            ));
         }
         if let Some(key) = self.state.key(KeyId(id)) {
-            let at = path(
+            let path = path(
                 key.project,
                 ObjectKind::Key,
                 key.label.as_str(),
                 Uuid::nil(),
             )?;
-            return Some((at, ExistingObject::Key(key.id), None));
+            return Some((path, ExistingObject::Key(key.id), None));
         }
         if let Some(user) = self.state.users.get(UserId(id)) {
-            let at = ObjectPath {
+            let path = ObjectPath {
                 project: None,
                 kind: ObjectKind::User,
                 name: user.name.as_str().into(),
             };
-            return Some((at, ExistingObject::User(user.id), None));
+            return Some((path, ExistingObject::User(user.id), None));
         }
         let window = self
             .state
             .projects()
             .find_map(|project_state| project_state.windows.get(&WindowId(id)))?;
-        let at = path(
+        let path = path(
             window.project,
             ObjectKind::Window,
             window.name.as_str(),
             window.uuid,
         )?;
         Some((
-            at,
+            path,
             ExistingObject::Window(window.project, window.id),
             Some(window.uuid),
         ))

@@ -34,7 +34,7 @@ pub(super) struct DeadlineWheel {
     due: Vec<u64>,
 }
 
-/// The two earliest entries of a check in the wheel. The deadline of a run often precedes that of
+/// Two earliest entries of a check in the wheel. The deadline of a run often precedes that of
 /// the ping. Remembering both avoids inserting the latter again after every run.
 struct ArmedTicks {
     next: u64,
@@ -200,7 +200,7 @@ mod tests {
             project,
             settings: std::sync::Arc::default(),
             state,
-            alerted_names: None,
+            alerted_labels: None,
         }
     }
 

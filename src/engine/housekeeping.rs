@@ -32,7 +32,7 @@ pub struct HousekeepingLimits {
     pub sweep_bytes: u64,
     /// Bytes of bodies above which a ping or mail is written in chunks, one ping or mail at a
     /// time.
-    pub large_body_bytes: usize,
+    pub upload_threshold_bytes: usize,
     /// Maximum size of a chunk in bytes.
     pub chunk_bytes: usize,
     /// Minimum number of pings in the tail of the log for a checkpoint. A start must replay the
@@ -61,7 +61,7 @@ impl Default for HousekeepingLimits {
             slice_rows: 512,
             checkpoint_bytes: 1 << 20,
             sweep_bytes: 4 << 20,
-            large_body_bytes: 256 << 10,
+            upload_threshold_bytes: 256 << 10,
             // With its overhead a chunk fills a page of 1 MiB.
             chunk_bytes: (1 << 20) - 1024,
             min_tail: 50_000,
@@ -114,7 +114,7 @@ pub(super) struct Housekeeping {
     next_flip: Option<FlipNumber>,
     deliveries: DeliveryPruning,
     /// True if a damaged row of flips was logged.
-    is_damage_logged: bool,
+    is_unreadable_logged: bool,
     /// Removal of the data of abandoned imports.
     import_leftovers: ImportLeftovers,
 }
@@ -124,7 +124,7 @@ pub(super) struct Housekeeping {
 enum ImportLeftovers {
     /// Nothing to remove.
     None,
-    /// There is data to remove, after a checkpoint: flips that a start would replay cannot be
+    /// There is data to remove, after a checkpoint: flips that a startup would replay cannot be
     /// removed.
     AwaitingCheckpoint,
     /// The data is being removed.
@@ -151,7 +151,7 @@ impl Housekeeping {
             chunks: ChunkPruning::new_due(),
             next_flip: None,
             deliveries: DeliveryPruning::default(),
-            is_damage_logged: false,
+            is_unreadable_logged: false,
             import_leftovers: if has_import_leftovers {
                 ImportLeftovers::AwaitingCheckpoint
             } else {
@@ -209,7 +209,8 @@ impl Housekeeping {
         self.chunks.request();
     }
 
-    /// Counts the pings that a batch appends, and the bytes of their bodies that count as long.
+    /// Counts the pings that a batch appends, and the bytes of their bodies beyond the first 1,024
+    /// of each.
     pub(super) fn count_appended(&mut self, appended: (u64, u64)) {
         self.sweep.count_appended(appended);
     }
@@ -225,7 +226,7 @@ impl Housekeeping {
 
     /// Records a change of open imports. `is_ended`: an import ended, so its data must be removed
     /// unless it was finished.
-    pub(super) fn note_import_change(
+    pub(super) fn record_import_change(
         &mut self,
         batch: &Batch,
         state: &State,
@@ -366,7 +367,7 @@ impl Housekeeping {
         Ok(wrote)
     }
 
-    /// Updates all check rows at once, for a clean stop.
+    /// Updates all check rows at once, for a clean shutdown.
     pub(super) fn write_full_checkpoint(
         &self,
         batch: &Batch,
@@ -393,13 +394,19 @@ impl Housekeeping {
             is_old(logged.flip.at) || !state.is_known_or_imported(logged.check)
         };
         // A flip in the future does not stop the removal.
-        let holds = |logged: &LoggedFlip| now.is_some_and(|now| !logged.flip.at.is_ahead_of(now));
-        // Flips that a start would replay stay.
-        let pruned =
-            batch.prune_flips(next, self.checkpoint.position.flip, limit, is_dead, holds)?;
+        let blocks_successor =
+            |logged: &LoggedFlip| now.is_some_and(|now| !logged.flip.at.is_ahead_of(now));
+        // Flips that a startup would replay stay.
+        let pruned = batch.prune_flips(
+            next,
+            self.checkpoint.position.flip,
+            limit,
+            is_dead,
+            blocks_successor,
+        )?;
         self.next_flip = pruned.next;
-        if let Some(error) = pruned.damaged.filter(|_| !self.is_damage_logged) {
-            self.is_damage_logged = true;
+        if let Some(error) = pruned.unreadable_row.filter(|_| !self.is_unreadable_logged) {
+            self.is_unreadable_logged = true;
             tracing::error!("an unreadable row stays in the file: {error}");
         }
         Ok(pruned.removed > 0)

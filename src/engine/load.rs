@@ -39,13 +39,13 @@ pub(super) struct FileTimestamps {
     /// Time of the newest ping.
     pub(super) newest_ping: Timestamp,
     /// Last time at which pings could be received, if the file contains it.
-    pub(super) last_alive: Option<Timestamp>,
+    pub(super) last_available_stored: Option<Timestamp>,
     /// Time since which the clock had no jump, as of the newest record.
     pub(super) steady_since: Option<Timestamp>,
 }
 
 impl FileTimestamps {
-    fn note(&mut self, at: Timestamp, now: Timestamp) {
+    fn include(&mut self, at: Timestamp, now: Timestamp) {
         self.latest = self.latest.max(at);
         if !at.is_ahead_of(now) {
             self.latest_past = self.latest_past.max(at);
@@ -56,7 +56,7 @@ impl FileTimestamps {
     /// contains only times of events.
     pub(super) fn last_available(&self, now: Timestamp) -> Option<Timestamp> {
         let is_known = |at: &Timestamp| *at > Timestamp::default() && !at.is_ahead_of(now);
-        let last = [self.last_alive, Some(self.newest_ping)]
+        let last = [self.last_available_stored, Some(self.newest_ping)]
             .into_iter()
             .flatten()
             .filter(is_known)
@@ -72,14 +72,14 @@ pub(super) fn load(
     limits: (usize, HousekeepingLimits),
     now: Timestamp,
 ) -> Result<LoadedDatabase, StoreError> {
-    match read(store, limits, now) {
+    match load_rows(store, limits, now) {
         Err(StoreError::Corrupt { .. }) => {
             let checks = store.quarantine_unreadable_rows()?;
-            let mut loaded = read(store, limits, now)?;
+            let mut loaded = load_rows(store, limits, now)?;
             pause_incomplete_checks(store, &mut loaded.working.state, &checks)?;
             Ok(loaded)
         }
-        read => read,
+        result => result,
     }
 }
 
@@ -95,7 +95,7 @@ fn pause_incomplete_checks(
             continue;
         };
         (check.state.status, check.state.run) = (Status::Paused, None);
-        if let NotificationState::Pending { .. } = check.state.notification {
+        if check.state.is_alert_held() {
             check.state.notification = NotificationState::NotNeeded;
         }
         check.state.update_grace_start(&check.settings);
@@ -105,9 +105,9 @@ fn pause_incomplete_checks(
     batch.commit()
 }
 
-fn read(
+fn load_rows(
     store: &Store,
-    (body_limit, limits): (usize, HousekeepingLimits),
+    (ping_body_limit, limits): (usize, HousekeepingLimits),
     now: Timestamp,
 ) -> Result<LoadedDatabase, StoreError> {
     let snapshot = store.snapshot()?;
@@ -145,7 +145,7 @@ fn read(
         state.apply(&Change::Source(id, Some(source)));
     }
     for row in snapshot.outbox()? {
-        state.apply(&Change::Queued(Arc::new(row?)));
+        state.apply(&Change::OutboxRow(Arc::new(row?)));
     }
     state.clear_sending();
     let mut arrival = 0;
@@ -178,19 +178,19 @@ fn read(
         kept_bytes: snapshot.meta_value(MetaKey::KeptBytes)?,
     };
     let timestamps = read_timestamps(&snapshot, &state, now)?;
-    let audience_notes = audience::read_audience_notes(&snapshot, &state)?;
+    let audience_states = audience::read_audience_states(&snapshot, &state)?;
     Ok(LoadedDatabase {
         working: WorkingState {
             state,
             numbers,
             effects: Effects::default(),
-            body_limit,
+            ping_body_limit,
             accepts_pings: true,
-            large_body_bytes: limits.large_body_bytes,
+            upload_threshold_bytes: limits.upload_threshold_bytes,
             max_alert_rows: limits.max_alert_rows,
-            audience_notes,
+            audience_states,
             alert_rows_before: 0,
-            full_projects: BTreeSet::new(),
+            projects_at_check_limit: BTreeSet::new(),
         },
         timestamps,
         checkpoint,
@@ -215,19 +215,19 @@ fn read_timestamps(
             .filter(|micros| *micros > 0)
             .map(Timestamp::from_micros))
     };
-    let last_alive = moment(MetaKey::LastAlive)?;
+    let last_available_stored = moment(MetaKey::LastAvailable)?;
     let steady_since = moment(MetaKey::SteadySince)?;
     let mut timestamps = FileTimestamps {
         latest_past: Timestamp::default(),
         latest: newest,
         newest_ping: newest,
-        last_alive,
+        last_available_stored,
         steady_since,
     };
-    timestamps.note(newest, now);
+    timestamps.include(newest, now);
     state
         .keys()
-        .for_each(|key| timestamps.note(key.created, now));
+        .for_each(|key| timestamps.include(key.created, now));
     for CheckState {
         changed,
         last_ping,
@@ -238,7 +238,7 @@ fn read_timestamps(
         [Some(changed), last_ping, run.map(|run| run.start)]
             .into_iter()
             .flatten()
-            .for_each(|at| timestamps.note(at, now));
+            .for_each(|at| timestamps.include(at, now));
     }
     Ok(timestamps)
 }
@@ -258,7 +258,7 @@ fn replay(
     for ping in snapshot.pings_after(checkpoint.arrival)? {
         let (arrival, ping) = ping?;
         newest.arrival = arrival;
-        newest.bytes += ping.long_body_bytes();
+        newest.bytes += ping.excess_body_bytes();
         while let Some(flip) =
             flips.next_if(|flip| !matches!(flip, Ok((_, logged)) if logged.arrival > arrival))
         {
@@ -283,7 +283,7 @@ fn replay(
             next.n_pings = ping.n;
             next.last_arrival = arrival;
             next.last_flip = numbers.last().copied().unwrap_or(next.last_flip);
-            state.apply(&Change::Pinged {
+            state.apply(&Change::CheckState {
                 id: ping.check,
                 state: next,
                 is_earlier_deadline: false,
@@ -302,7 +302,7 @@ fn replay(
         if let Some(check) = state.check(id) {
             let mut next = check.state;
             next.update_grace_start(&check.settings);
-            state.apply(&Change::Pinged {
+            state.apply(&Change::CheckState {
                 id,
                 state: next,
                 is_earlier_deadline: false,
@@ -323,7 +323,7 @@ fn apply_flip(state: &mut State, number: FlipNumber, logged: &LoggedFlip) {
         let mut next = check.state;
         next.apply_flip(&logged.flip);
         next.last_flip = number;
-        state.apply(&Change::Pinged {
+        state.apply(&Change::CheckState {
             id: logged.check,
             state: next,
             is_earlier_deadline: false,

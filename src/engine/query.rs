@@ -54,7 +54,7 @@ impl Handle {
         limit: u64,
     ) -> Result<Vec<Ping>, StoreError> {
         let oldest = self
-            .first_kept_ping(check)
+            .first_live_ping(check)
             .max((n + 1).saturating_sub(limit));
         self.query_check(check, "pings", |snapshot| {
             snapshot.pings_of(check.id, n, arrival, oldest)
@@ -63,13 +63,13 @@ impl Handle {
 
     /// Pings of a check from the one at `arrival` backwards, newest first: at most `limit` of those
     /// within its log limit. Empty if it was removed.
-    pub fn pings_before(
+    pub fn pings_up_to(
         &self,
         check: &Check,
         arrival: Arrival,
         limit: u64,
     ) -> Result<Vec<Ping>, StoreError> {
-        let first = self.first_kept_ping(check);
+        let first = self.first_live_ping(check);
         self.query_check(check, "pings", |snapshot| {
             match snapshot.number_at(check.id, arrival)? {
                 Some(n) => snapshot.pings_of(
@@ -160,8 +160,8 @@ impl Handle {
         Ok(flips)
     }
 
-    /// Number of the oldest ping of a check within its log limit.
-    pub fn first_kept_ping(&self, check: &Check) -> u64 {
+    /// Number of the oldest ping of a check, in the state of `check`, within its log limit.
+    pub fn first_live_ping(&self, check: &Check) -> u64 {
         check
             .state
             .n_pings
@@ -259,21 +259,22 @@ impl Handle {
         Ok(found)
     }
 
-    /// Calls `show` for every row of the file as of now, table by table, until it returns false.
+    /// Calls `visit` with all rows of the file as of now, some at a time, table by table, until it
+    /// returns false.
     /// The file grows by what is written meanwhile, since freed pages are not reused.
     ///
     /// # Errors
     /// If the file cannot be read, or must be reopened in the meantime: the writer then waits for
     /// this reader.
-    pub fn for_each_rows(
+    pub fn visit_table_rows(
         &self,
-        mut show: impl FnMut(&TableRows<'_>) -> bool,
+        mut visit: impl FnMut(&TableRows<'_>) -> bool,
     ) -> Result<bool, StoreError> {
         self.query(|snapshot| {
             let mut must_reopen = false;
-            let is_complete = snapshot.for_each_rows(|rows| {
+            let is_complete = snapshot.visit_table_rows(|rows| {
                 must_reopen = !self.0.writable.load(Ordering::Relaxed);
-                !must_reopen && show(rows)
+                !must_reopen && visit(rows)
             })?;
             if must_reopen {
                 Err(StoreError::Reopening)
@@ -290,14 +291,15 @@ impl Handle {
 
     /// True if ping `n` is within the log limit.
     fn is_within_log_limit(&self, check: &Check, n: u64) -> bool {
-        (self.first_kept_ping(check)..=check.state.n_pings).contains(&n)
+        (self.first_live_ping(check)..=check.state.n_pings).contains(&n)
     }
 
     fn ping_log_limit(&self, check: &Check) -> u64 {
         self.with_state(|state| state.ping_log_limit(check.project))
     }
 
-    /// Reads rows of a check. A damaged row fails this call only, and is logged once.
+    /// Reads rows of a check. An unreadable page fails this call only, and is logged once for each
+    /// check and table.
     fn query_check<T>(
         &self,
         check: &Check,

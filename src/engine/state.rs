@@ -1,5 +1,5 @@
-//! State in memory: all checks, projects, keys and channels, with the lookups that requests and
-//! commands need.
+//! State in memory: all checks, projects, keys, channels, windows and users, the outbox and the
+//! open imports, with the lookups that requests and commands need.
 //!
 //! There are two instances: that of the writer, which changes with each command of a batch, and the
 //! published one, to which the same [`Change`]s are applied after the commit. So reads never see
@@ -40,8 +40,8 @@ use audience::GroupIndex;
 pub(in crate::engine) use audience::choose_member;
 pub use audience::{AudienceMembership, UnnotifiedReason};
 pub use change::Change;
-use children::{ChildIndex, HiddenChecks};
-pub use declared::DeclaredObjects;
+use children::{ChildIndex, ParentHoldIndex};
+pub use declared::ManagedObjects;
 pub use imports::{ImportChange, ImportLogPosition, OpenImport, OpenImports};
 use keys::KeyIndex;
 pub use outbox::Outbox;
@@ -70,17 +70,17 @@ pub struct ProjectState {
     /// Checks by their parents.
     children: ChildIndex,
     /// Checks whose alerts are held because a parent is down.
-    hidden_checks: HiddenChecks,
+    held_by_parent: ParentHoldIndex,
     /// Members of the groups among the channels.
     groups: GroupIndex,
-    /// Checks that are down and alerted.
-    alerted_down: BTreeSet<CheckId>,
+    /// Checks that are down and whose downtime was notified.
+    notified_downtimes: BTreeSet<CheckId>,
     keys: BTreeSet<KeyId>,
     /// Number of changes of its checks and channels, including pings.
     pub version: u64,
 }
 
-/// State in memory: checks, projects, keys, channels and their lookups.
+/// State in memory: all objects with their lookups, the outbox and the open imports.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     checks: HashMap<CheckId, Check, RandomState>,
@@ -94,7 +94,7 @@ pub struct State {
     projects: BTreeMap<ProjectId, ProjectState>,
     by_badge_key: HashMap<Box<str>, ProjectId>,
     by_channel: HashMap<ChannelId, ProjectId, RandomState>,
-    /// Queued alerts.
+    /// Queued alerts, one row for each event, check and channel.
     pub outbox: Outbox,
     /// Latest outages of the server, oldest first.
     pub outages: Arc<[Outage]>,
@@ -105,8 +105,8 @@ pub struct State {
     pub legacy_secrets: Arc<LegacySecrets>,
     /// Users of the dashboard.
     pub users: UserIndex,
-    /// Objects that declared configuration owns.
-    pub declared: DeclaredObjects,
+    /// Objects that declared configuration manages.
+    pub managed: ManagedObjects,
     /// Open imports.
     pub imports: OpenImports,
     /// Secret that signs badge URLs. `None` only until a new database has got one.
@@ -148,8 +148,9 @@ impl State {
         self.checks.len() - self.orphans.len()
     }
 
-    /// True if rows of deleted objects are still to be removed.
-    pub fn has_orphans(&self) -> bool {
+    /// True if rows of deleted projects, or of channels that cannot be sent to, are still to be
+    /// removed.
+    pub fn has_rows_to_remove(&self) -> bool {
         !self.orphans.is_empty() || !self.unsendable_channels.is_empty()
     }
 
@@ -228,13 +229,13 @@ impl State {
         self.checks_after(project, None)
     }
 
-    /// Checks of a project that are younger than `older`, oldest first.
+    /// Checks of a project with a number above `after`, oldest first.
     pub fn checks_after(
         &self,
         project: ProjectId,
-        older: Option<CheckId>,
+        after: Option<CheckId>,
     ) -> impl Iterator<Item = &Check> {
-        let from = older.map_or(Bound::Unbounded, Bound::Excluded);
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let project_state = self.project(project).into_iter();
         project_state
             .flat_map(move |project_state| project_state.checks.range((from, Bound::Unbounded)))
@@ -279,13 +280,13 @@ impl State {
     }
 
     /// True if ping `n` of a check is within its log limit. False for a deleted check.
-    pub fn is_ping_kept(&self, check: CheckId, n: u64) -> bool {
-        n >= self.first_kept_ping(check)
+    pub fn is_ping_live(&self, check: CheckId, n: u64) -> bool {
+        n >= self.first_live_ping(check)
     }
 
     /// Number of the oldest ping of a check within its log limit. Greater than all if the check was
     /// deleted. A check that is being imported keeps all pings.
-    pub fn first_kept_ping(&self, id: CheckId) -> u64 {
+    pub fn first_live_ping(&self, id: CheckId) -> u64 {
         match self.check(id) {
             Some(check) => {
                 check
@@ -302,7 +303,7 @@ impl State {
     /// Applies a change.
     pub fn apply(&mut self, change: &Change) {
         match change {
-            Change::Pinged { id, state, .. } => {
+            Change::CheckState { id, state, .. } => {
                 if let Some(check) = self.checks.get_mut(id) {
                     debug_assert_eq!(
                         check.state.notification, state.notification,
@@ -316,10 +317,10 @@ impl State {
                 }
             }
             Change::Check(check) => self.put_check(check),
-            Change::CheckGone(id) => self.remove_check(*id),
-            Change::Source(id, source) => self.declared.put(*id, source.as_ref()),
+            Change::CheckDeleted(id) => self.remove_check(*id),
+            Change::Source(id, source) => self.managed.put(*id, source.as_ref()),
             Change::Project(project) => self.put_project(project),
-            Change::ProjectGone(id) => {
+            Change::ProjectDeleted(id) => {
                 if let Some(mut project_state) = self.projects.remove(id) {
                     self.by_badge_key.remove(&project_state.project.badge_key);
                     if !project_state.checks.is_empty() {
@@ -334,9 +335,9 @@ impl State {
                 }
                 self.keys.put(key);
             }
-            Change::KeyGone(id) => {
+            Change::KeyDeleted(id) => {
                 self.remove_key(*id);
-                self.declared.put(id.0, None);
+                self.managed.put(id.0, None);
             }
             Change::Channel(channel) => {
                 if let Some(project_state) = self.projects.get_mut(&channel.project) {
@@ -346,7 +347,7 @@ impl State {
                     project_state.groups.put(old.as_deref(), Some(channel));
                     // Lists do not show the last error of a channel, so clients that poll them need
                     // not read them again.
-                    if old.is_none_or(|old| !old.looks_same_as(channel)) {
+                    if old.is_none_or(|old| !old.is_listed_same_as(channel)) {
                         project_state.version += 1;
                     }
                     self.by_channel.insert(channel.id, channel.project);
@@ -359,35 +360,35 @@ impl State {
                     project_state.window_phases.remove(window.id);
                 }
             }
-            Change::WindowGone(project, id) => {
+            Change::WindowDeleted(project, id) => {
                 if let Some(project_state) = self.projects.get_mut(project) {
                     project_state.windows.remove(id);
                     project_state.window_phases.remove(*id);
                 }
-                self.declared.put(id.0, None);
+                self.managed.put(id.0, None);
             }
             Change::Import(change, at) => self.imports.apply(change, *at),
             Change::Outages(outages) => self.outages = Arc::clone(outages),
-            Change::Queued(row) => {
+            Change::OutboxRow(row) => {
                 self.outbox
                     .put(row, self.by_channel.get(&row.channel).copied());
                 self.update_unsendable_channel(row.channel);
             }
-            Change::Unqueued(number) => {
+            Change::OutboxRowDeleted(number) => {
                 if let Some(channel) = self.outbox.remove(*number) {
                     self.update_unsendable_channel(channel);
                 }
             }
             Change::User(change) => {
                 self.users.apply(change);
-                if let UserChange::UserGone(id) = change {
-                    self.declared.put(id.0, None);
+                if let UserChange::UserDeleted(id) = change {
+                    self.managed.put(id.0, None);
                 }
             }
             Change::LegacySecrets(secrets) => self.legacy_secrets = Arc::clone(secrets),
             Change::BadgeSecret(secret) => self.badge_secret = Some(*secret),
             Change::Instance(instance) => self.instance_id = Some(*instance),
-            Change::ChannelGone(id) => {
+            Change::ChannelDeleted(id) => {
                 if let Some(project_state) = self
                     .by_channel
                     .remove(id)
@@ -398,7 +399,7 @@ impl State {
                     project_state.version += 1;
                 }
                 self.update_unsendable_channel(*id);
-                self.declared.put(id.0, None);
+                self.managed.put(id.0, None);
             }
         }
     }
@@ -425,7 +426,7 @@ impl State {
 
     fn remove_check(&mut self, id: CheckId) {
         let is_orphan = self.orphans.remove(&id);
-        self.declared.put(id.0, None);
+        self.managed.put(id.0, None);
         let Some(check) = self.checks.remove(&id) else {
             return;
         };
@@ -446,8 +447,8 @@ impl State {
         if let Some(project_state) = projects.get_mut(&check.project) {
             project_state.version += 1;
             project_state.checks.remove(&id);
-            project_state.alerted_down.remove(&id);
-            project_state.hidden_checks.update(id, None);
+            project_state.notified_downtimes.remove(&id);
+            project_state.held_by_parent.update(id, None);
             project_state.update_lookups(id, Some(&check.settings), None);
         }
         if self.orphans.is_empty() {
@@ -483,9 +484,9 @@ impl State {
                 slugs: HashMap::new(),
                 uniques: UniqueIndexes::default(),
                 children: ChildIndex::default(),
-                hidden_checks: HiddenChecks::default(),
+                held_by_parent: ParentHoldIndex::default(),
                 groups: GroupIndex::default(),
-                alerted_down: BTreeSet::new(),
+                notified_downtimes: BTreeSet::new(),
                 keys: BTreeSet::new(),
                 version: 0,
             };

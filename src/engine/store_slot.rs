@@ -9,7 +9,7 @@ use crate::util::sync::{ignore_poison, lock};
 
 /// Maximum time for which readers wait while the database is reopened: see
 /// [limits](crate::docs::limits).
-const REOPEN_PATIENCE: Duration = Duration::from_secs(1);
+const MAX_REOPEN_WAIT: Duration = Duration::from_secs(1);
 
 pub(super) struct StoreSlot {
     state: Mutex<StoreSlotState>,
@@ -37,7 +37,7 @@ impl StoreSlot {
         let is_reopening = |state: &mut StoreSlotState| matches!(state, StoreSlotState::Reopening);
         let state = ignore_poison(self.returned.wait_timeout_while(
             self.lock_state(),
-            REOPEN_PATIENCE,
+            MAX_REOPEN_WAIT,
             is_reopening,
         ))
         .0;

@@ -40,9 +40,9 @@ pub struct Throttle<'h> {
     /// Uptime at the end of the last pause.
     resumed_at: Duration,
     sampled_at: Duration,
-    /// Number of pings at the last sample. `is_busy`: it was higher than that of the sample
-    /// before.
+    /// Number of pings at the last sample.
     sampled_pings: u64,
+    /// True if pings arrived between the last two samples.
     is_busy: bool,
     total_pause: Duration,
 }

@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use super::api_keys::KeyUpdates;
 use super::apply::WorkingState;
-use super::batch_log;
+use super::batch_messages;
 use super::channel_test::ChannelTestQueue;
 use super::clock_jump::ClockJumpDetector;
 use super::command::{Command, Unavailable, import::ImportStep, user::UserCommand};
 use super::command_queue::{CommandQueue, ReplyTarget, TakenCommands};
-use super::deadline_wheel::DeadlineWheel;
+use super::deadline_wheel::{DeadlineWheel, DueWork};
 use super::housekeeping::{Housekeeping, HousekeepingLimits, LogPosition};
 use super::load::{FileTimestamps, LoadedDatabase, load};
 use super::replies::ReplyRoutes;
@@ -38,10 +38,10 @@ use body_upload::BodyUpload;
 use recovery::Recovery;
 
 /// Maximum number of checks whose deadlines are evaluated in one batch.
-const MAX_EXPIRED_CHECKS: usize = 128;
+const MAX_EVALUATED_CHECKS: usize = 128;
 /// Seconds between two log lines about trials.
 const DAY_SECS: i64 = 86_400;
-/// Number of the first project, check, channel or key of a database.
+/// Number of the first object of a database, of whichever kind.
 const FIRST_ID: u64 = 1;
 
 /// Reason why the writer ended.
@@ -79,7 +79,7 @@ pub struct Writer {
     memory: WriterMemory,
 }
 
-/// Data derived from the file, at start and again after a failure.
+/// Data derived from the file, at startup and again after a failure.
 struct WriterMemory {
     working: WorkingState,
     deadlines: DeadlineWheel,
@@ -89,16 +89,16 @@ struct WriterMemory {
     /// True if more deadlines have passed than one batch evaluates, or more checks have times in
     /// the future.
     more_due: bool,
-    /// Checks with times in the future that are still to be rearmed. `None` if they were not
+    /// Checks with times in the future that are still to be clamped. `None` if they were not
     /// searched since the last clock jump.
     future_checks: Option<Vec<CheckId>>,
 }
 
 impl WriterMemory {
-    /// Reads the file at `now`. Also returns the state to publish.
-    fn read(
+    /// Loads the file at `now`. Also returns the state to publish.
+    fn load(
         store: &Store,
-        body_limit: usize,
+        ping_body_limit: usize,
         limits: HousekeepingLimits,
         now: Timestamp,
         random: &Random,
@@ -109,7 +109,7 @@ impl WriterMemory {
             checkpoint,
             log_size,
             has_import_leftovers,
-        } = catch_panic(|| load(store, (body_limit, limits), now))?;
+        } = catch_panic(|| load(store, (ping_body_limit, limits), now))?;
         let mut published = working.state.clone();
         published.epoch = u64::from_le_bytes(random.bytes());
         let last_timestamp = now.not_before(timestamps.latest_past);
@@ -144,7 +144,7 @@ impl Writer {
         } = config;
         let store = Store::open_with_progress(&medium, &progress)?;
         remove_leftovers(&medium);
-        let loaded = WriterMemory::read(&store, ping_body_limit, limits, clock.now(), &random);
+        let loaded = WriterMemory::load(&store, ping_body_limit, limits, clock.now(), &random);
         let (mut memory, published, timestamps) =
             loaded.map_err(|error| medium.explain_error(error))?;
         memory.working.accepts_pings = accepts_pings;
@@ -160,7 +160,8 @@ impl Writer {
             holds_alerts_after_outage,
         );
         if !accepts_pings && let Some(outage) = availability.stop_recording() {
-            // Decisions until the next start take it into account, and the next start stores it.
+            // Decisions until the next startup take it into account, and the next startup stores
+            // it.
             let outages = memory
                 .working
                 .state
@@ -172,7 +173,7 @@ impl Writer {
             memory.working.state.outages = outages;
         }
         let shared = Arc::new(Shared {
-            queue: CommandQueue::new(limits.large_body_bytes),
+            queue: CommandQueue::new(limits.upload_threshold_bytes),
             published: RwLock::new(published),
             store: StoreSlot::new(store),
             writable: AtomicBool::new(true),
@@ -198,9 +199,9 @@ impl Writer {
             }
         });
         let recovery = Recovery::new(progress, memory.working.numbers);
-        let shared_too = Arc::clone(&shared);
+        let writer_shared = Arc::clone(&shared);
         let mut writer = Self {
-            shared: shared_too,
+            shared: writer_shared,
             medium,
             limits,
             recovery,
@@ -216,18 +217,9 @@ impl Writer {
         if timestamps.latest.is_ahead_of(reading.now) {
             writer.flips_out_of_order = Some(writer.log_end().flip);
         }
-        let state = &writer.memory.working.state;
-        let secret = state
-            .badge_secret
-            .is_none()
-            .then(|| Command::SetBadgeSecret(BadgeSecret(shared.random.bytes())));
-        let instance = state
-            .instance_id
-            .is_none()
-            .then(|| Command::SetInstance(shared.random.bytes()));
-        let first: Vec<_> = secret.into_iter().chain(instance).collect();
-        if !first.is_empty() {
-            writer.apply_and_write(first, Vec::new(), None)?;
+        let first_commands = initial_commands(&writer.memory.working.state, &shared.random);
+        if !first_commands.is_empty() {
+            writer.apply_and_write(first_commands, Vec::new(), None)?;
             writer.publish();
         }
         Ok((Handle(shared), writer))
@@ -242,7 +234,7 @@ impl Writer {
             // Runs until the writer has ended.
             let watch = move || {
                 while watch.recv_timeout(WATCH_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
-                    shared.check_writer();
+                    shared.observe_writer();
                 }
             };
             if let Err(error) = std::thread::Builder::new()
@@ -292,8 +284,8 @@ impl Writer {
 
     /// Processes the taken commands and due work, or tries to recover.
     fn process(&mut self, taken: TakenCommands) -> Result<bool, WriterExit> {
-        self.check_clock();
-        self.check_file_exists();
+        self.detect_clock_jump();
+        self.verify_file_exists();
         if !self.shared.writable.load(Ordering::Relaxed) {
             let closed = taken.closed;
             taken.refuse_all(Unavailable::StorageFailed);
@@ -310,78 +302,18 @@ impl Writer {
         entries.extend(large.and_then(|large| self.begin_upload(large)));
         self.reopen_if_readable_again();
         let now = self.next_timestamp();
-        let WriterMemory {
-            working,
-            deadlines,
-            housekeeping,
-            more_due,
-            ..
-        } = &mut self.memory;
-        if deadlines.is_ahead_of(now) {
-            // The clock was set back.
-            *deadlines = deadlines_of(&working.state, now);
-        }
-        let mut due = deadlines.take_due(now, MAX_EXPIRED_CHECKS);
-        *more_due = due.more;
-        if !self.availability.accepts_pings() {
-            due.checks.clear();
-        }
-        let removes_expired = due.housekeeping && self.clock_jumps.is_confirmed();
-        if due.housekeeping {
-            housekeeping.begin_hourly_round(&working.state);
-            let is_recent =
-                |logged_at: Timestamp| (logged_at..logged_at.plus_secs(DAY_SECS)).contains(&now);
-            if working.accepts_pings && !self.trials_logged_at.is_some_and(is_recent) {
-                self.trials_logged_at = batch_log::log_trials(&working.state).then_some(now);
-            }
-        }
+        let due = self.take_due_work(now);
         self.availability.end_outage(now);
-        // Before any deadline is evaluated.
-        let drop_future_outages = working
-            .state
-            .outages
-            .iter()
-            .any(|outage| outage.to.is_ahead_of(now))
-            .then_some(Command::DropFutureOutages);
-        let mut own_commands: Vec<_> = drop_future_outages
-            .into_iter()
-            .chain(
-                self.availability
-                    .pending_outage()
-                    .map(Command::RecordOutage),
-            )
-            .collect();
-        own_commands.extend(self.shared.key_updates.take_commands());
+        let mut own_commands = self.commands_before_deadlines(now);
         if closed && entries.is_empty() && self.upload.is_none() {
-            // Deadlines and housekeeping are left to the next start.
+            // Deadlines and housekeeping are left to the next startup.
             if !own_commands.is_empty() {
                 self.process_batch(own_commands, Vec::new())?;
             }
             self.write_final_checkpoint();
             return Ok(false);
         }
-        if !due.checks.is_empty() {
-            own_commands.push(Command::ExpireChecks(due.checks.clone()));
-        }
-        let future_checks = if self.availability.accepts_pings() {
-            self.take_future_checks(now)
-        } else {
-            Vec::new()
-        };
-        if !future_checks.is_empty() {
-            own_commands.push(Command::RearmChecks(future_checks));
-        }
-        if removes_expired {
-            own_commands.push(Command::User(Box::new(UserCommand::RemoveExpired)));
-        }
-        own_commands.extend(self.memory.working.continuation_commands());
-        if due.housekeeping && self.memory.working.state.legacy_secrets_in_use().is_some() {
-            own_commands.push(Command::PruneLegacySecrets);
-        }
-        let idle_imports = self.memory.working.idle_imports(now).into_iter();
-        own_commands.extend(
-            idle_imports.map(|import| Command::Import(Box::new(ImportStep::Abandon { import }))),
-        );
+        own_commands.extend(self.due_commands(&due, now));
         let uptime = self.shared.clock.uptime();
         let has_commands = !entries.is_empty() || !own_commands.is_empty() || self.upload.is_some();
         if !has_commands
@@ -398,6 +330,85 @@ impl Writer {
             self.availability.begin_outage(now);
         }
         Ok(true)
+    }
+
+    /// Takes the checks that are due at `now`, and begins the hourly work if that is due.
+    fn take_due_work(&mut self, now: Timestamp) -> DueWork {
+        let WriterMemory {
+            working,
+            deadlines,
+            housekeeping,
+            more_due,
+            ..
+        } = &mut self.memory;
+        if deadlines.is_ahead_of(now) {
+            // The clock was set back.
+            *deadlines = deadlines_of(&working.state, now);
+        }
+        let mut due = deadlines.take_due(now, MAX_EVALUATED_CHECKS);
+        *more_due = due.more;
+        if !self.availability.accepts_pings() {
+            due.checks.clear();
+        }
+        if due.housekeeping {
+            housekeeping.begin_hourly_round(&working.state);
+            let is_recent =
+                |logged_at: Timestamp| (logged_at..logged_at.plus_secs(DAY_SECS)).contains(&now);
+            if working.accepts_pings && !self.trials_logged_at.is_some_and(is_recent) {
+                self.trials_logged_at =
+                    batch_messages::write_trial_message(&working.state).then_some(now);
+            }
+        }
+        due
+    }
+
+    /// Commands of the writer that must be applied before any deadline is evaluated.
+    fn commands_before_deadlines(&self, now: Timestamp) -> Vec<Command> {
+        let has_future_outage = self
+            .memory
+            .working
+            .state
+            .outages
+            .iter()
+            .any(|outage| outage.to.is_ahead_of(now));
+        let mut commands = Vec::new();
+        commands.extend(has_future_outage.then_some(Command::DropFutureOutages));
+        commands.extend(
+            self.availability
+                .pending_outage()
+                .map(Command::RecordOutage),
+        );
+        commands.extend(self.shared.key_updates.take_commands());
+        commands
+    }
+
+    /// Commands of the writer for due work, and for work that earlier commands have left.
+    fn due_commands(&mut self, due: &DueWork, now: Timestamp) -> Vec<Command> {
+        let mut commands = Vec::new();
+        if !due.checks.is_empty() {
+            commands.push(Command::EvaluateChecks(due.checks.clone()));
+        }
+        let future_checks = if self.availability.accepts_pings() {
+            self.take_future_checks(now)
+        } else {
+            Vec::new()
+        };
+        if !future_checks.is_empty() {
+            commands.push(Command::ClampFutureTimes(future_checks));
+        }
+        if due.housekeeping && self.clock_jumps.is_confirmed() {
+            commands.push(Command::User(Box::new(UserCommand::RemoveExpired)));
+        }
+        let working = &self.memory.working;
+        commands.extend(working.continuation_commands());
+        if due.housekeeping && working.state.legacy_secrets_in_use().is_some() {
+            commands.push(Command::PruneLegacySecrets);
+        }
+        let idle_imports = working.idle_imports(now).into_iter();
+        commands.extend(
+            idle_imports.map(|import| Command::Import(Box::new(ImportStep::Abandon { import }))),
+        );
+        commands
     }
 
     /// True if every check with a deadline will be evaluated when it passes. For tests.
@@ -438,7 +449,7 @@ impl Writer {
     /// # Errors
     /// If the file cannot be written.
     pub fn run_all_housekeeping(mut self) -> Result<(), StoreError> {
-        while self.memory.working.state.has_orphans() {
+        while self.memory.working.state.has_rows_to_remove() {
             self.apply_and_write(vec![Command::RemoveOrphans], Vec::new(), None)?;
             self.publish();
         }
@@ -449,7 +460,7 @@ impl Writer {
         self.write_full_checkpoint()
     }
 
-    /// Updates all check rows, so that the next start has nothing to replay.
+    /// Updates all check rows, so that the next startup has nothing to replay.
     fn write_final_checkpoint(&mut self) {
         if let Err(error) = self.write_full_checkpoint() {
             tracing::warn!(
@@ -458,6 +469,18 @@ impl Writer {
             );
         }
     }
+}
+
+/// Commands that set the random values of a database that lacks them.
+fn initial_commands(state: &State, random: &Random) -> Vec<Command> {
+    let mut commands = Vec::new();
+    if state.badge_secret.is_none() {
+        commands.push(Command::SetBadgeSecret(BadgeSecret(random.bytes())));
+    }
+    if state.instance_id.is_none() {
+        commands.push(Command::SetInstance(random.bytes()));
+    }
+    commands
 }
 
 /// Arms all checks, oldest first: checks that are due at the same time are then taken in the same

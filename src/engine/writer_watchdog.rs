@@ -69,6 +69,14 @@ impl WriterActivity {
         std::mem::take(&mut *lock(&self.batch_callers))
     }
 
+    /// Replies to the callers of the present batch that it was not applied, unless they have a
+    /// reply.
+    pub(super) fn refuse_batch_callers(&self, unavailable: Unavailable) {
+        for (_, caller) in self.take_batch_callers() {
+            drop(caller.send(Err(unavailable)));
+        }
+    }
+
     /// True if the current step takes too long.
     pub(super) fn is_stalled(&self) -> bool {
         self.is_stalled.load(Ordering::Relaxed)
@@ -116,14 +124,14 @@ impl WriterActivity {
 
 impl Shared {
     /// Checks the writer once.
-    pub(super) fn check_writer(&self) {
+    pub(super) fn observe_writer(&self) {
         let WriterActivity { is_stalled, .. } = &self.writer_activity;
         let age = self.writer_activity.step_age(self.clock.uptime());
         if !self.writer_activity.observe_step_age(age) {
             if is_stalled.swap(false, Ordering::Relaxed) {
                 tracing::info!("the writer continues: pings are accepted again");
             }
-            self.retry_damaged_page();
+            self.request_reopen_if_readable();
             return;
         }
         // A recovery logs its own messages.
@@ -131,15 +139,13 @@ impl Shared {
             tracing::error!("{}", self.writer_activity.stall_message(age));
         }
         self.writer_activity
-            .take_batch_callers()
-            .into_iter()
-            .for_each(|(_, caller)| drop(caller.send(Err(Unavailable::StorageFailed))));
+            .refuse_batch_callers(Unavailable::StorageFailed);
         self.queue.refuse_all(Unavailable::StorageFailed);
     }
 
     /// Requests that the database is reopened once an unreadable page is readable: an open database
     /// remembers the page as unreadable.
-    fn retry_damaged_page(&self) {
+    fn request_reopen_if_readable(&self) {
         if self.store.get().is_ok_and(|store| store.retry_unreadable()) {
             self.is_page_readable_again.store(true, Ordering::Relaxed);
             self.queue.wake();
@@ -155,8 +161,8 @@ impl Handle {
 
     /// Checks the writer once, as [`super::Writer::run`] does twice a second. For tests that step
     /// the writer themselves.
-    pub fn check_writer(&self) {
-        self.0.check_writer();
+    pub fn observe_writer(&self) {
+        self.0.observe_writer();
     }
 }
 

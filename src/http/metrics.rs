@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::ServerState;
 use super::api::authenticate;
-use crate::domain::project::KeyHash;
+use crate::domain::project::SecretHash;
 use crate::http::common::client_address::{Client, Peer};
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::metrics::MetricsSnapshot;
@@ -33,7 +33,7 @@ pub(super) async fn server_metrics<B>(
         if !is_open {
             let token = server.config.metrics_token.ok_or(HttpError::NotFound)?;
             let presented_key = bearer_token(request.headers()).ok_or(HttpError::MissingKey)?;
-            if KeyHash::of_key(presented_key) != token {
+            if SecretHash::of(presented_key) != token {
                 return Err(HttpError::WrongKey);
             }
         }
@@ -41,7 +41,7 @@ pub(super) async fn server_metrics<B>(
         let text = server.response_writer.run_blocking(move || {
             let readings = MetricsSnapshot {
                 channels: ChannelStatus::counts(&handle),
-                ..handle.metrics_readings()
+                ..handle.metrics_snapshot()
             };
             handle.metrics().render(&readings)
         });

@@ -103,7 +103,7 @@ impl MessageSender {
                 .filter(|project_state| !project_state.project.is_on_trial())
                 .map(|project_state| {
                     project_state
-                        .alerted_down()
+                        .notified_downtimes()
                         .iter()
                         .copied()
                         .collect::<Vec<_>>()
@@ -183,7 +183,7 @@ impl MessageSender {
             (None, None) => CheckFacts::example(&self.project_name(channel.project)),
         };
         let facts = CheckFacts {
-            alerted_names: row.alerted_names.clone(),
+            alerted_labels: row.alerted_labels.clone(),
             ..facts
         };
         AlertFacts::Check(Box::new(facts), event)
@@ -282,7 +282,7 @@ impl MessageSender {
     ) -> CheckFacts {
         let cause = arrival.filter(|arrival| *arrival != Arrival(0));
         let pings =
-            match cause.map(|arrival| self.handle.pings_before(check, arrival, MAX_PINGS_READ)) {
+            match cause.map(|arrival| self.handle.pings_up_to(check, arrival, MAX_PINGS_READ)) {
                 Some(Ok(pings)) if !pings.is_empty() => pings,
                 _ => self
                     .handle
@@ -308,7 +308,7 @@ impl MessageSender {
             other_down_count: other_count,
             ping_keys: self.ping_keys(check.project),
             json: alert::uses_check_json(&channel.settings).then(|| (self.render_check)(check)),
-            alerted_names: None,
+            alerted_labels: None,
         }
     }
 

@@ -393,7 +393,7 @@ fn build_alerts(
             settings: Arc::clone(&check.settings),
             n_pings: check.state.n_pings,
             failures: check.state.failures,
-            alerted_names: check.alerted_names.clone(),
+            alerted_labels: check.alerted_labels.clone(),
             ..CheckFacts::example(&project)
         };
         let news = CheckEvent::Down {

@@ -40,7 +40,7 @@ pub async fn create(
         project,
         name,
         settings,
-        is_by_operator: author == SettingsAuthor::Operator,
+        set_by_operator: author == SettingsAuthor::Operator,
     };
     submit(handle, Command::CreateChannel(Box::new(channel))).await
 }
@@ -62,7 +62,7 @@ pub async fn update(
         channel,
         name,
         settings,
-        maker: author,
+        author: author,
     };
     submit(handle, command).await
 }

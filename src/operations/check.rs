@@ -128,15 +128,15 @@ pub async fn change_all(
 ///
 /// # Errors
 /// If it or a parent is gone, it cannot have these parents, or the writer does not answer.
-pub async fn set_alerting(
+pub async fn update_alert_settings(
     handle: &Handle,
     check: CheckId,
     after: Option<FailureThreshold>,
     parents: Option<Parents>,
 ) -> Result<Box<Check>, OperationError> {
-    let command = Command::SetAlerting {
+    let command = Command::UpdateAlertSettings {
         check,
-        after,
+        failure_threshold: after,
         parents,
     };
     submit(handle, command).await

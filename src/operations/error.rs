@@ -281,7 +281,7 @@ impl fmt::Display for OperationError {
             Self::Settings(error) => error.fmt(f),
             Self::Removed => f.write_str("the object has been deleted in the meantime"),
             Self::InvalidGeneratedKey => f.write_str("no key could be created; try again"),
-            Self::Unavailable(Unavailable::Busy) => {
+            Self::Unavailable(Unavailable::QueueFull) => {
                 f.write_str("the server is overloaded; nothing was changed, try again")
             }
             Self::Unavailable(Unavailable::Stopping) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{OperationError, submit};
 use crate::domain::ids::{KeyId, ProjectId};
 use crate::domain::project::{
-    KeyAccess, KeyHash, KeyLabel, KeySecret, PingKey, Project, ProjectKey,
+    KeyAccess, KeyLabel, KeySecret, PingKey, Project, ProjectKey, SecretHash,
 };
 use crate::engine::Handle;
 use crate::engine::command::{Command, NewKey};
@@ -41,12 +41,13 @@ pub async fn create(
 
 /// Generates a key. Returns its stored form and its text form.
 fn generate_key(random: &Random, access: KeyAccess) -> Option<(KeySecret, String)> {
-    let api_key = || random.url_safe::<{ KeyHash::KEY_LENGTH }>();
+    let api_key = || random.url_safe::<{ KeySecret::KEY_LENGTH }>();
     match access {
         KeyAccess::ReadWrite => Some(api_key())
-            .map(|text| (KeySecret::ReadWrite(KeyHash::of_key(text.as_bytes())), text)),
-        KeyAccess::ReadOnly => Some(api_key())
-            .map(|text| (KeySecret::ReadOnly(KeyHash::of_key(text.as_bytes())), text)),
+            .map(|text| (KeySecret::ReadWrite(SecretHash::of(text.as_bytes())), text)),
+        KeyAccess::ReadOnly => {
+            Some(api_key()).map(|text| (KeySecret::ReadOnly(SecretHash::of(text.as_bytes())), text))
+        }
         KeyAccess::Ping => {
             let text = random.url_safe::<{ PingKey::GENERATED_LENGTH }>();
             PingKey::parse(&text).map(|key| (KeySecret::Ping(key), text))

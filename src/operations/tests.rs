@@ -8,7 +8,7 @@ use super::*;
 use crate::channels;
 use crate::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
 use crate::domain::project::{
-    ChannelName, KeyAccess, KeyHash, KeyLabel, PingKey, Project, ProjectName,
+    ChannelName, KeyAccess, KeyLabel, PingKey, Project, ProjectName, SecretHash,
 };
 use crate::domain::timestamp::Timestamp;
 use crate::engine::{self, WriterExit};
@@ -251,7 +251,7 @@ fn keys_are_shown_once_and_stored_hashed() {
     let access = |key: &str| {
         handle.with_state(|state| {
             state
-                .key_by_hash(&KeyHash::of_key(key.as_bytes()))
+                .key_by_hash(&SecretHash::of(key.as_bytes()))
                 .map(|key| key.secret.access())
         })
     };

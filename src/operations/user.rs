@@ -121,7 +121,7 @@ pub async fn update(
     let command = UserCommand::Update {
         user,
         changes,
-        requested_by: by,
+        request_session: by,
     };
     let user: Box<User> = submit_command(handle, command).await?;
     if let Some(before) = before.filter(|before| *before != user.name) {
@@ -195,7 +195,7 @@ pub async fn redeem_link(
 /// If the user is gone, may not sign in or has another password or second factor by now, or the
 /// writer does not answer.
 pub async fn sign_in(handle: &Handle, sign_in: SignIn) -> Result<Box<Session>, OperationError> {
-    submit_command(handle, UserCommand::OpenSession(sign_in)).await
+    submit_command(handle, UserCommand::SignIn(sign_in)).await
 }
 
 /// Records the use of a session.
@@ -206,12 +206,12 @@ pub async fn record_session_use(
     handle: &Handle,
     session_use: SessionUse,
 ) -> Result<(), OperationError> {
-    submit_command(handle, UserCommand::TouchSession(session_use)).await
+    submit_command(handle, UserCommand::RecordSessionUse(session_use)).await
 }
 
 /// Queues the recording of the use of a session. If the write fails, a later request records it.
 pub fn queue_session_use(handle: &Handle, session_use: SessionUse) {
-    let command = UserCommand::TouchSession(session_use);
+    let command = UserCommand::RecordSessionUse(session_use);
     drop(handle.submit(Command::User(Box::new(command))));
 }
 

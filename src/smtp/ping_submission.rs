@@ -157,7 +157,7 @@ async fn submit(
     for _ in 0..SUBMIT_ATTEMPTS {
         match handle.submit(Command::Mail(pings.clone())) {
             Ok(answer) => return Some(answer),
-            Err(Unavailable::Busy) => sleep(RETRY_DELAY).await,
+            Err(Unavailable::QueueFull) => sleep(RETRY_DELAY).await,
             Err(_) => return None,
         }
     }

@@ -20,8 +20,8 @@ thread_local! {
 pub(crate) fn catch_panic<T>(
     work: impl FnOnce() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    static QUIET: Once = Once::new();
-    QUIET.call_once(|| {
+    static INSTALL_HOOK: Once = Once::new();
+    INSTALL_HOOK.call_once(|| {
         let previous_hook = take_hook();
         set_hook(Box::new(move |panic| {
             IS_LIBRARY_PANIC.set(
@@ -35,18 +35,18 @@ pub(crate) fn catch_panic<T>(
             }
         }));
     });
-    Storage::clear_failed_place();
+    Storage::clear_failed_read();
     let outer = IS_CATCHING.replace(true);
     let result = catch_unwind(AssertUnwindSafe(work));
     IS_CATCHING.set(outer);
     match result {
         Ok(Err(StoreError::Damaged { reason, panicked })) => Err(StoreError::Damaged {
-            reason: Storage::take_failed_place().unwrap_or(reason),
+            reason: Storage::take_failed_read().unwrap_or(reason),
             panicked,
         }),
         Ok(result) => result,
         Err(panic) if IS_LIBRARY_PANIC.get() => Err(StoreError::Damaged {
-            reason: Storage::take_failed_place().unwrap_or_else(|| panic_message(&*panic)),
+            reason: Storage::take_failed_read().unwrap_or_else(|| panic_message(&*panic)),
             panicked: true,
         }),
         Err(panic) => resume_unwind(panic),

@@ -72,7 +72,7 @@ struct CheckRecord<'a> {
     /// Since version 4.
     #[serde(default)]
     parents: Vec<u64>,
-    /// Parent that hides the check, for 5.
+    /// Parent because of which the alert is held, for 5.
     #[serde(default)]
     behind: u64,
     /// Since version 5.
@@ -119,7 +119,7 @@ fn one() -> u8 {
 }
 
 /// Returns the stored form of a notification state: its kind, the time of the next decision, and
-/// the parent that hides the check.
+/// the parent because of which the alert is held.
 fn notification_state_numbers(telling: NotificationState) -> (u8, i64, u64) {
     match telling {
         NotificationState::NotNeeded => (0, 0, 0),
@@ -224,7 +224,7 @@ impl<'a> From<&'a Check> for CheckRecord<'a> {
             behind,
             untouched: state.unused_since_import,
             brought: state.imported_pings,
-            told_as: check.alerted_names.as_ref().map(|names| {
+            told_as: check.alerted_labels.as_ref().map(|names| {
                 (
                     names.name.as_str(),
                     names.slug.as_str(),
@@ -294,7 +294,7 @@ impl CheckRecord<'_> {
             },
         };
         state.update_grace_start(&settings);
-        let alerted_names = self.told_as.map(|names| Arc::new(outbox::names_of(names)));
+        let alerted_labels = self.told_as.map(|names| Arc::new(outbox::names_of(names)));
         Ok(Check {
             id,
             uuid: self.uuid,
@@ -302,7 +302,7 @@ impl CheckRecord<'_> {
             project: ProjectId(self.project),
             settings: Arc::new(settings),
             state,
-            alerted_names,
+            alerted_labels,
         })
     }
 }

@@ -126,7 +126,7 @@ pub struct FlipPruneResult {
     /// Number of removed rows.
     pub removed: usize,
     /// Error of an unreadable row, if there was one.
-    pub damaged: Option<StoreError>,
+    pub unreadable_row: Option<StoreError>,
     /// Flip from which the next step continues; `None` at the end.
     pub next: Option<FlipNumber>,
 }
@@ -168,16 +168,16 @@ impl Batch {
     }
 
     /// Examines at most `limit` flips from number `from` to `up_to`, and removes those for which
-    /// `dead` is true. Each flip is examined, because times may be out of order after the clock was
-    /// set. A flip is kept if its previous flip was kept and `holds` is true for that one. An
-    /// unreadable row is kept.
+    /// `is_dead` is true. Each flip is examined, because times may be out of order after the clock
+    /// was set. A flip is kept if its previous flip was kept and `blocks_successor` is true for it,
+    /// so that a chain is cut only at its old end. An unreadable row is kept.
     pub fn prune_flips(
         &self,
         from: FlipNumber,
         up_to: FlipNumber,
         limit: usize,
-        dead: impl Fn(&LoggedFlip) -> bool,
-        holds: impl Fn(&LoggedFlip) -> bool,
+        is_dead: impl Fn(&LoggedFlip) -> bool,
+        blocks_successor: impl Fn(&LoggedFlip) -> bool,
     ) -> Result<FlipPruneResult, StoreError> {
         let mut pruned = FlipPruneResult::default();
         if from > up_to {
@@ -185,14 +185,16 @@ impl Batch {
         }
         let mut table = self.transaction.open_table(FLIPS)?;
         let mut removed = Vec::new();
-        let is_held = |logged: &LoggedFlip, removed: &[u64]| -> Result<bool, StoreError> {
+        let is_blocked = |logged: &LoggedFlip, removed: &[u64]| -> Result<bool, StoreError> {
             if removed.binary_search(&logged.previous.0).is_ok() {
                 return Ok(false);
             }
             let previous = table
                 .get(logged.previous.0)?
                 .and_then(|row| FlipRecord::read(row.value()).ok());
-            Ok(previous.is_some_and(|previous| previous.check == logged.check && holds(&previous)))
+            Ok(previous.is_some_and(|previous| {
+                previous.check == logged.check && blocks_successor(&previous)
+            }))
         };
         for (count, row) in table.range(from.0..=up_to.0)?.enumerate() {
             let (number, bytes) = row?;
@@ -201,11 +203,11 @@ impl Batch {
                 break;
             }
             match FlipRecord::read(bytes.value()) {
-                Ok(logged) if dead(&logged) && !is_held(&logged, &removed)? => {
+                Ok(logged) if is_dead(&logged) && !is_blocked(&logged, &removed)? => {
                     removed.push(number.value());
                 }
                 Ok(_) => {}
-                Err(error) => pruned.damaged = Some(error),
+                Err(error) => pruned.unreadable_row = Some(error),
             }
         }
         pruned.removed = removed.len();

@@ -43,7 +43,7 @@ pub struct InspectionReport {
     pub problems: Vec<String>,
 }
 
-/// An inspection in progress.
+/// Inspection in progress.
 #[derive(Default)]
 pub struct Inspection {
     report: InspectionReport,

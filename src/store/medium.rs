@@ -33,7 +33,7 @@ pub(crate) const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 /// Advice for a file that cannot be used.
 const RESTORE_HINT: &str = "restore it from a backup, or move it away to start with a new one";
 
-/// A database with its storage.
+/// Database with its storage.
 pub(super) struct OpenedDatabase {
     pub(super) database: Database,
     pub(super) storage: Storage,
@@ -90,7 +90,7 @@ impl Medium {
                 if is_missing(&path) {
                     create_database_file(&builder, directory, &path).map_err(path_error)?;
                 }
-                let (file, id) = open_database(&path)?;
+                let (file, id) = open_existing_database_file(&path)?;
                 let file_clone = file.try_clone().map_err(path_error)?;
                 let file =
                     FileBackend::new(file).map_err(|error| self.explain_error(error.into()))?;
@@ -148,7 +148,7 @@ impl Medium {
     }
 
     /// Returns an error text if the path no longer leads to the opened file with its full length.
-    pub(super) fn check_file(&self, opened: Option<FileId>, len: u64) -> Result<(), String> {
+    pub(super) fn verify_file(&self, opened: Option<FileId>, len: u64) -> Result<(), String> {
         let (Self::Directory(directory), Some(opened)) = (self, opened) else {
             return Ok(());
         };
@@ -196,7 +196,7 @@ impl Medium {
         match self {
             Self::Backend(storage) => rewrite_storage(&**storage, progress),
             Self::Directory(directory) => {
-                let file = open_file(&directory.join(FILE_NAME))?;
+                let file = open_database_file(&directory.join(FILE_NAME))?;
                 // No other process may open the file meanwhile.
                 file.try_lock()?;
                 rewrite_storage(&FileBackend::new(file).map_err(io::Error::other)?, progress)
@@ -248,12 +248,12 @@ fn write_unless_empty(storage: &dyn StorageBackend, offset: u64, bytes: &[u8]) -
 
 /// Opens an existing file. An empty file is an error and does not become a new database: it may
 /// have been truncated, or its file system may not be mounted.
-fn open_database(path: &Path) -> Result<(File, FileId), StoreError> {
+fn open_existing_database_file(path: &Path) -> Result<(File, FileId), StoreError> {
     let file_error = |reason: String| StoreError::File {
         path: path.into(),
         reason,
     };
-    let opened = open_file(path).and_then(|file| Ok((file.metadata()?, file)));
+    let opened = open_database_file(path).and_then(|file| Ok((file.metadata()?, file)));
     match opened {
         Ok((metadata, _)) if metadata.len() == 0 => {
             Err(file_error(format!("it is empty; {RESTORE_HINT}")))
@@ -277,7 +277,7 @@ fn open_database(path: &Path) -> Result<(File, FileId), StoreError> {
 
 /// Opens the database file. A link to it is followed only for the owner of its directory. Other
 /// users may not know where it leads.
-pub(super) fn open_file(path: &Path) -> io::Result<File> {
+pub(super) fn open_database_file(path: &Path) -> io::Result<File> {
     let owner = path
         .parent()
         .and_then(|directory| fs::metadata(directory).ok())
@@ -342,7 +342,7 @@ fn parents_of_missing(directory: &Path) -> Vec<PathBuf> {
 
 /// Returns the process that has locked a file, if the kernel lists it. A process of another
 /// container has no number here.
-pub(super) fn holder(path: &Path) -> Option<u32> {
+pub(super) fn lock_holder_pid(path: &Path) -> Option<u32> {
     let file = fs::metadata(path).ok()?;
     let major = rustix::fs::major(file.dev());
     let minor = rustix::fs::minor(file.dev());

@@ -29,18 +29,18 @@ pub enum MetaKey {
     CheckpointArrival,
     /// Number up to which rows of checks include every flip.
     CheckpointFlip,
-    /// Bytes of all bodies ever logged up to the checkpoint, as far as they count as long.
+    /// Bytes of all bodies ever logged up to the checkpoint, beyond the first 1,024 of each.
     CheckpointBytes,
-    /// Bytes of all bodies ever removed from the log, as far as they count as long.
+    /// Bytes of all bodies ever removed from the log, beyond the first 1,024 of each.
     SweptBytes,
-    /// Bytes of the bodies of kept pings that count as long.
+    /// Bytes of the bodies of kept pings beyond the first 1,024 of each.
     KeptBytes,
     /// Last recorded time at which the server accepted pings, in microseconds.
-    LastAlive,
+    LastAvailable,
     /// Flip number up to which the times of a check may run backwards, because the clock was set
     /// back afterwards.
     FlipsOutOfOrder,
-    /// Start of the period without a clock step, as of the last write; microseconds since 1970.
+    /// Start of the period without a clock jump, as of the last write; microseconds since 1970.
     SteadySince,
     /// Not 0 if log entries of an unfinished import may exist.
     ImportLeftovers,
@@ -56,7 +56,7 @@ impl MetaKey {
             Self::CheckpointBytes => "checkpoint_bytes",
             Self::SweptBytes => "swept_bytes",
             Self::KeptBytes => "kept_bytes",
-            Self::LastAlive => "alive",
+            Self::LastAvailable => "alive",
             Self::FlipsOutOfOrder => "flips_out_of_order",
             Self::SteadySince => "steady_since",
             Self::ImportLeftovers => "staged",

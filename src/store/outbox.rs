@@ -1,4 +1,4 @@
-//! Outbox of messages to channels, and the log of their delivery results.
+//! Outbox of alerts to channels, and the log of their delivery results.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
 use crate::domain::alert::{
-    AlertEvent, BatchPart, DeletedCheck, DeliveryRecord, DeliveryResult, OutboxRow, Recipient,
+    AlertEvent, DeletedCheck, DeliveryRecord, DeliveryResult, MessagePart, OutboxRow, Recipient,
     RecipientResult,
 };
-use crate::domain::check::NameSet;
+use crate::domain::check::CheckLabels;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
 use crate::domain::text::{Name, Slug, Tags};
 use crate::domain::timestamp::Timestamp;
@@ -127,8 +127,8 @@ fn recipient_result_of(number: u8, error: &str) -> Option<RecipientResult> {
 }
 
 /// Returns stored names as domain types.
-pub(super) fn names_of((name, slug, tags): (&str, &str, &str)) -> NameSet {
-    NameSet {
+pub(super) fn names_of((name, slug, tags): (&str, &str, &str)) -> CheckLabels {
+    CheckLabels {
         name: Name::from_stored(name),
         slug: Slug::from_stored(slug),
         tags: Tags::from_stored(tags),
@@ -202,8 +202,8 @@ pub(super) fn read_outbox_row(number: u64, bytes: &[u8]) -> Result<OutboxRow, St
                 unique_key: UniqueKey::from_bytes(key),
             })
         }),
-        alerted_names: row.told_as.map(|names| Arc::new(names_of(names))),
-        part: row.part.map(|(last, attempts)| BatchPart {
+        alerted_labels: row.told_as.map(|names| Arc::new(names_of(names))),
+        part: row.part.map(|(last, attempts)| MessagePart {
             last_row: DeliveryNumber(last),
             attempts,
         }),
@@ -270,7 +270,7 @@ impl Batch {
                     .map_or(("", ""), |deleted| {
                         (deleted.names.slug.as_str(), deleted.names.tags.as_str())
                     }),
-                told_as: outbox_row.alerted_names.as_ref().map(|names| {
+                told_as: outbox_row.alerted_labels.as_ref().map(|names| {
                     (
                         names.name.as_str(),
                         names.slug.as_str(),

@@ -17,7 +17,7 @@ use crate::util::sync::lock;
 /// Size of a page in bytes. Written pages are kept whole.
 const PAGE_BYTES: u64 = 4096;
 
-/// A read-only file with written pages on top.
+/// Read-only file with written pages on top.
 #[derive(Debug)]
 struct Overlay {
     file: File,

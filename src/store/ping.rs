@@ -13,7 +13,7 @@ use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition, Writ
 use super::record;
 use super::{Batch, Snapshot, StoreError, chunks};
 use crate::domain::ids::{Arrival, CheckId};
-use crate::domain::ping::{Ping, long_body_bytes_of};
+use crate::domain::ping::{Ping, excess_body_bytes_of};
 use crate::util::sync::lock;
 pub use body_part::BodyPart;
 pub use kept::KeptPutResult;
@@ -33,9 +33,9 @@ pub(super) const KEPT_PINGS: TableDefinition<'_, (u64, u64), &[u8]> =
 pub(super) const KEPT_BODIES: TableDefinition<'_, (u64, u64), &[u8]> =
     TableDefinition::new("kept_bodies");
 
-/// Size in bytes from which a body has its own page of redb and is not written together with other
+/// Size in bytes from which a row has its own pages of redb and is not written together with other
 /// rows.
-const LARGE_BODY: usize = 1 << 20;
+pub(super) const OWN_PAGE_BYTES: usize = 1 << 20;
 
 /// Lock for reading a large body, so that only one is in memory at a time: redb loads the whole
 /// page and returns a copy.
@@ -57,7 +57,7 @@ pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreE
 pub struct SweepResult {
     /// Rows removed from the old end of the log.
     pub removed: usize,
-    /// Bytes of their bodies that count as long.
+    /// Bytes of their bodies beyond the first 1,024 of each.
     pub removed_bytes: u64,
     /// True if the step ended because of the bytes that it removed or moved.
     pub is_byte_limit_reached: bool,
@@ -65,10 +65,10 @@ pub struct SweepResult {
     pub has_new_unreferenced: bool,
     /// Number of pings that were still within their limit and were moved to the kept pings.
     pub kept: usize,
-    /// Bytes of the bodies of moved pings that count as long.
+    /// Bytes of the bodies of moved pings beyond the first 1,024 of each.
     pub kept_bytes: u64,
     /// Removed rows that could not be read.
-    pub damaged: usize,
+    pub unreadable_rows: usize,
     /// Checks of the pings that were removed. Their kept pings may be beyond the limit by now.
     pub checks: BTreeSet<CheckId>,
 }
@@ -82,7 +82,7 @@ pub struct KeptPingCursor(u64, u64);
 pub struct KeptPruneResult {
     /// Number of removed entries.
     pub removed: usize,
-    /// Bytes of their bodies that count as long.
+    /// Bytes of their bodies beyond the first 1,024 of each.
     pub removed_bytes: u64,
     /// True if an upload became unreferenced.
     pub has_new_unreferenced: bool,
@@ -134,13 +134,13 @@ impl Batch {
     }
 
     /// Takes at most `limit` entries off the old end of the log, up to `up_to`, and stops once
-    /// their bodies have `max_bytes`. Entries for which `live` is true are moved to the kept
+    /// their bodies have `max_bytes`. Entries for which `is_live` is true are moved to the kept
     /// pings; the others are removed.
     pub fn sweep_pings(
         &self,
         (from, up_to): (Arrival, Arrival),
         (limit, max_bytes): (usize, u64),
-        live: impl Fn(CheckId, u64) -> bool,
+        is_live: impl Fn(CheckId, u64) -> bool,
     ) -> Result<SweepResult, StoreError> {
         let mut pings = self.transaction.open_table(PINGS)?;
         let mut bodies = self.transaction.open_table(BODIES)?;
@@ -155,14 +155,14 @@ impl Batch {
             last = Some(arrival.value());
             swept.removed += 1;
             let Ok(row) = record::decode::<PingRecord<'_>>(bytes.value()) else {
-                swept.damaged += 1;
+                swept.unreadable_rows += 1;
                 had_bodies = true;
                 continue;
             };
             let has_own_body = row.has_own_body();
-            let body_bytes = row.long_bytes();
+            let body_bytes = row.excess_bytes();
             had_bodies |= has_own_body;
-            if live(CheckId(row.check), row.n) {
+            if is_live(CheckId(row.check), row.n) {
                 swept.kept_bytes += body_bytes;
                 kept_rows.push((
                     (row.check, row.n),
@@ -203,13 +203,13 @@ impl Batch {
         Ok(swept)
     }
 
-    /// Examines at most `limit` kept pings from `from` on and removes those for which `live` is
+    /// Examines at most `limit` kept pings from `from` on and removes those for which `is_live` is
     /// false. Stops once their bodies have `max_bytes`.
     pub fn prune_kept_pings(
         &self,
         from: KeptPingCursor,
         (limit, max_bytes): (usize, u64),
-        live: impl Fn(CheckId, u64) -> bool,
+        is_live: impl Fn(CheckId, u64) -> bool,
     ) -> Result<KeptPruneResult, StoreError> {
         let kept_pings = self.transaction.open_table(KEPT_PINGS)?;
         let mut dead = Vec::new();
@@ -220,7 +220,7 @@ impl Batch {
                 pruned.next = Some(KeptPingCursor(check, n));
                 break;
             }
-            if !live(CheckId(check), n) {
+            if !is_live(CheckId(check), n) {
                 dead.push((check, n));
             }
         }
@@ -292,11 +292,11 @@ impl Batch {
             let row = record::decode::<PingRecord<'_>>(bytes.value()).ok();
             if let Some((upload, _)) = row.as_ref().and_then(|row| row.upload) {
                 removed_uploads.push(upload);
-                pruned.removed_bytes += row.map_or(0, |row| row.long_bytes());
+                pruned.removed_bytes += row.map_or(0, |row| row.excess_bytes());
             } else if row.is_none_or(|row| row.has_own_body())
                 && let Some(body) = kept_bodies.remove(key)?
             {
-                own_bytes += long_body_bytes_of(body.value().len() as u64, 0);
+                own_bytes += excess_body_bytes_of(body.value().len() as u64, 0);
             }
         }
         pruned.removed_bytes += own_bytes;
@@ -330,7 +330,7 @@ fn append_bodies<'b>(
     table: &mut redb::Table<'_, u64, &'static [u8]>,
     bodies: impl Iterator<Item = (u64, &'b [u8])>,
 ) -> Result<(), StoreError> {
-    let is_large = |body: &[u8]| body.len() > LARGE_BODY;
+    let is_large = |body: &[u8]| body.len() > OWN_PAGE_BYTES;
     let mut bodies = bodies.peekable();
     while let Some((arrival, body)) = bodies.next() {
         if is_large(body) {
@@ -355,16 +355,14 @@ fn append_bodies<'b>(
     Ok(())
 }
 
-/// Bytes of the bodies of these rows that count as long. An unreadable row counts as 0.
+/// Bytes of the bodies of these rows beyond the first 1,024 of each. An unreadable row counts as 0.
 fn body_bytes<'a, K: redb::Key + 'static>(
     rows: redb::Range<'a, K, &'static [u8]>,
 ) -> Result<u64, StoreError> {
     let mut rows = rows;
     rows.try_fold(0, |sum, row| {
-        Ok(
-            sum + record::decode::<PingRecord<'_>>(row?.1.value())
-                .map_or(0, |row| row.long_bytes()),
-        )
+        Ok(sum
+            + record::decode::<PingRecord<'_>>(row?.1.value()).map_or(0, |row| row.excess_bytes()))
     })
 }
 
@@ -493,7 +491,7 @@ impl Snapshot {
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let body = self.with_ping_row(check, (n, arrival), number, |bytes, in_log| {
             let row: PingRecord<'_> = record::decode(bytes)?;
-            let _alone = lock_if_large(&row);
+            let _large_read_guard = lock_if_large(&row);
             match in_log {
                 Some(arrival) => self.body(&row, BODIES, arrival.0),
                 None => self.body(&row, KEPT_BODIES, (check.0, number)),
@@ -552,7 +550,7 @@ impl Snapshot {
 }
 
 fn lock_if_large(row: &PingRecord<'_>) -> Option<MutexGuard<'static, ()>> {
-    (row.body_len as usize > LARGE_BODY).then(|| lock(&LARGE_READ_LOCK))
+    (row.body_len as usize > OWN_PAGE_BYTES).then(|| lock(&LARGE_READ_LOCK))
 }
 
 /// Verifies that a step of a chain leads to the previous ping, so that no malformed row causes an

@@ -1,5 +1,5 @@
-//! Progress of long scans of the file: a start after an unclean stop, and a recovery, read all of
-//! it.
+//! Progress of long scans of the file: a startup after an unclean shutdown, and a recovery, read
+//! all of it.
 
 use std::sync::Arc;
 
@@ -26,6 +26,6 @@ impl ProgressReporter {
 
 impl std::fmt::Debug for ProgressReporter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Progress")
+        f.write_str("ProgressReporter")
     }
 }

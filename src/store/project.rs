@@ -16,8 +16,8 @@ use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::import_item::ProjectImport;
 use crate::domain::legacy_keys::{LegacyBadgeKey, LegacyKey, LegacyKeyDigest};
 use crate::domain::project::{
-    Channel, ChannelName, DEFAULT_PING_LOG_LIMIT, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey,
-    Project, ProjectKey, ProjectName, resolve_group_members,
+    Channel, ChannelName, DEFAULT_PING_LOG_LIMIT, KeyLabel, KeySecret, KeyUse, PingKey, Project,
+    ProjectKey, ProjectName, SecretHash, resolve_group_members,
 };
 use crate::domain::timestamp::Timestamp;
 
@@ -320,8 +320,8 @@ pub(super) fn read_project(id: u64, bytes: &[u8]) -> Result<Project, StoreError>
 pub(super) fn read_key(id: u64, bytes: &[u8]) -> Result<ProjectKey, StoreError> {
     let row: KeyRecord<'_> = record::decode(bytes)?;
     let secret = match row.secret {
-        SecretRecord::ReadWrite(hash) => KeySecret::ReadWrite(KeyHash(hash)),
-        SecretRecord::ReadOnly(hash) => KeySecret::ReadOnly(KeyHash(hash)),
+        SecretRecord::ReadWrite(hash) => KeySecret::ReadWrite(SecretHash(hash)),
+        SecretRecord::ReadOnly(hash) => KeySecret::ReadOnly(SecretHash(hash)),
         SecretRecord::Hashed(read_only, secret, digest) => KeySecret::Legacy(LegacyKey {
             read_only,
             secret_number: secret,

@@ -18,7 +18,7 @@ type RowTable = TableDefinition<'static, u64, &'static [u8]>;
 type UnreadableRow = (StoreError, Option<Vec<u8>>);
 
 impl Store {
-    /// Moves rows that a start needs, and that [`crate::store::Snapshot`] cannot read, to
+    /// Moves rows that startup needs, and that [`crate::store::Snapshot`] cannot read, to
     /// quarantine, and logs each. Returns the checks that are shown without some of their settings.
     pub fn quarantine_unreadable_rows(&self) -> Result<Vec<CheckId>, StoreError> {
         let batch = self.batch()?;

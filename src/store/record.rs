@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 
-/// A stored row. A new field needs a new version. It is added at the end with a serde default,
+/// Stored row. A new field needs a new version. It is added at the end with a serde default,
 /// which is the value for rows of earlier versions.
 pub(super) trait Record<'a>: Serialize + Deserialize<'a> {
     /// Name of the table, for messages.

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::medium::{create_private_directory, open_file};
+use super::medium::{create_private_directory, open_database_file};
 use super::{
     Batch, FILE_NAME, Medium, ProgressReporter, Store, StoreError, TableRows, meta, migrations,
 };
@@ -15,7 +15,7 @@ use crate::domain::alert::OutboxRow;
 /// Directory within the data directory in which the new database is created.
 const WORK_DIRECTORY: &str = "restoring";
 
-/// A restore in progress. No other process can open the database of the directory, or create one
+/// Restore in progress. No other process can open the database of the directory, or create one
 /// there, until it ends.
 pub struct DatabaseRestore {
     directory: PathBuf,
@@ -46,8 +46,8 @@ impl DatabaseRestore {
                 return Err(StoreError::File { path, reason });
             }
             Ok(_) => {
-                let file =
-                    open_file(&path).map_err(|error| StoreError::Directory(path.clone(), error))?;
+                let file = open_database_file(&path)
+                    .map_err(|error| StoreError::Directory(path.clone(), error))?;
                 lock(&file, &path)?;
                 Some(file)
             }
@@ -116,7 +116,7 @@ impl DatabaseRestore {
                     may_be_duplicate: true,
                     ..row
                 }])?,
-                // The first start moves it to quarantine.
+                // The first startup moves it to quarantine.
                 Err(StoreError::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
             }

@@ -24,8 +24,8 @@ use crate::util::sync::lock;
 const MAX_UNREADABLE: usize = 1024;
 
 thread_local! {
-    /// Place that this thread has failed to read since [`Storage::clear_failed_place`].
-    static FAILED_PLACE: Cell<Option<String>> = const { Cell::new(None) };
+    /// Place that this thread has failed to read since [`Storage::clear_failed_read`].
+    static FAILED_READ: Cell<Option<String>> = const { Cell::new(None) };
 }
 
 /// Storage of the database. Clones share it.
@@ -96,7 +96,7 @@ impl Storage {
         self.0.tolerant.store(true, Ordering::Relaxed);
     }
 
-    /// True if a write may be lost, or if later ones are refused.
+    /// True if a write, a sync or a change of length has failed.
     pub(super) fn write_failed(&self) -> bool {
         self.0.write_failed.load(Ordering::Relaxed)
     }
@@ -146,22 +146,22 @@ impl Storage {
         !self.lock_unreadable().is_empty()
     }
 
-    /// Clears the failed place of this thread. [`Storage::take_failed_place`] then returns a later
+    /// Clears the failed place of this thread. [`Storage::take_failed_read`] then returns a later
     /// one.
-    pub(super) fn clear_failed_place() {
-        FAILED_PLACE.take();
+    pub(super) fn clear_failed_read() {
+        FAILED_READ.take();
     }
 
     /// Takes the description of the place that this thread could not read.
-    pub(super) fn take_failed_place() -> Option<String> {
-        FAILED_PLACE.take()
+    pub(super) fn take_failed_read() -> Option<String> {
+        FAILED_READ.take()
     }
 
     fn lock_unreadable(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
         lock(&self.0.unreadable)
     }
 
-    fn note_write_result(&self, written: io::Result<()>) -> io::Result<()> {
+    fn record_write_result(&self, written: io::Result<()>) -> io::Result<()> {
         if let Err(error) = &written {
             self.0.write_failed.store(true, Ordering::Relaxed);
             if !is_full(error) {
@@ -181,7 +181,7 @@ impl StorageBackend for Storage {
         let tolerant = self.0.tolerant.load(Ordering::Relaxed);
         if !tolerant {
             let read = self.0.read.fetch_add(out.len() as u64, Ordering::Relaxed);
-            // After an unclean stop every page is read twice.
+            // After an unclean shutdown every page is read twice.
             self.0
                 .progress
                 .report("opening the database", read, 2 * self.expected_len());
@@ -190,7 +190,7 @@ impl StorageBackend for Storage {
             return Ok(());
         };
         let place = format!("{} bytes at byte {offset} of the file: {error}", out.len());
-        FAILED_PLACE.set(Some(place.clone()));
+        FAILED_READ.set(Some(place.clone()));
         if !tolerant || !make_dangling_branch(out) {
             return Err(error);
         }
@@ -205,15 +205,15 @@ impl StorageBackend for Storage {
         if let Some(file) = &self.0.file
             && !self.0.grows_sparsely.load(Ordering::Relaxed)
         {
-            self.note_write_result(allocate(file, self.expected_len(), len))?;
+            self.record_write_result(allocate(file, self.expected_len(), len))?;
         }
-        self.note_write_result(self.0.backend.set_len(len))?;
+        self.record_write_result(self.0.backend.set_len(len))?;
         self.0.len.store(len, Ordering::Relaxed);
         Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let synced = self.note_write_result(self.0.backend.sync_data());
+        let synced = self.record_write_result(self.0.backend.sync_data());
         if synced.is_err() {
             self.0.may_have_lost_writes.store(true, Ordering::Relaxed);
         }
@@ -221,7 +221,7 @@ impl StorageBackend for Storage {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.note_write_result(self.0.backend.write(offset, data))
+        self.record_write_result(self.0.backend.write(offset, data))
     }
 
     fn close(&self) -> io::Result<()> {

@@ -11,9 +11,6 @@ use super::{
     project, quarantine, table_rows, user, window,
 };
 
-/// Size in bytes from which a row has its own pages of redb and is not written together with
-/// others.
-const LARGE_ROW: usize = 1 << 20;
 /// Size in bytes of rows that are passed on together. A longer row goes with those before it. The
 /// size is small because a backup pauses in between.
 const ROWS_BYTES: usize = 16 << 10;
@@ -84,15 +81,15 @@ fn all_tables() -> Vec<Box<dyn AnyTable>> {
     ]
 }
 
-/// A table, independent of the types of its keys and values.
+/// Table, independent of the types of its keys and values.
 trait AnyTable {
     fn name(&self) -> &str;
-    /// Calls `show` with all rows, some at a time, until it returns false. Returns true if all rows
-    /// were shown.
-    fn for_each_rows(
+    /// Calls `visit` with all rows, some at a time, until it returns false. Returns true if all
+    /// rows were visited.
+    fn visit_table_rows(
         &self,
         snapshot: &Snapshot,
-        show: &mut dyn FnMut(&TableRows<'_>) -> bool,
+        visit: &mut dyn FnMut(&TableRows<'_>) -> bool,
     ) -> Result<bool, StoreError>;
     /// Adds rows after the existing ones.
     fn add(&self, batch: &Batch, rows: &TableRows<'_>) -> Result<(), StoreError>;
@@ -149,10 +146,10 @@ impl<K: Key + 'static, V: Value + 'static> AnyTable for TypedTable<K, V> {
         self.definition.name()
     }
 
-    fn for_each_rows(
+    fn visit_table_rows(
         &self,
         snapshot: &Snapshot,
-        show: &mut dyn FnMut(&TableRows<'_>) -> bool,
+        visit: &mut dyn FnMut(&TableRows<'_>) -> bool,
     ) -> Result<bool, StoreError> {
         let table = match snapshot.transaction.open_table(self.definition) {
             Ok(table) => table,
@@ -160,7 +157,7 @@ impl<K: Key + 'static, V: Value + 'static> AnyTable for TypedTable<K, V> {
             Err(error) => return Err(error.into()),
         };
         let mut bytes = Vec::new();
-        let mut is_any_shown = false;
+        let mut is_any_visited = false;
         for row in table.range::<K::SelfType<'_>>(..)? {
             let (key, value) = row?;
             table_rows::append_row(
@@ -169,16 +166,16 @@ impl<K: Key + 'static, V: Value + 'static> AnyTable for TypedTable<K, V> {
                 V::as_bytes(&value.value()).as_ref(),
             );
             if bytes.len() >= ROWS_BYTES {
-                if !show_rows(self.name(), &bytes, show) {
+                if !visit_rows(self.name(), &bytes, visit) {
                     return Ok(false);
                 }
-                is_any_shown = true;
+                is_any_visited = true;
                 bytes.clear();
                 bytes.shrink_to(2 * ROWS_BYTES);
             }
         }
-        // A table without rows is shown as well, because it must exist.
-        Ok(is_any_shown && bytes.is_empty() || show_rows(self.name(), &bytes, show))
+        // A table without rows is visited as well, because it must exist.
+        Ok(is_any_visited && bytes.is_empty() || visit_rows(self.name(), &bytes, visit))
     }
 
     fn add(&self, batch: &Batch, rows: &TableRows<'_>) -> Result<(), StoreError> {
@@ -186,7 +183,8 @@ impl<K: Key + 'static, V: Value + 'static> AnyTable for TypedTable<K, V> {
         rows.iter()
             .try_for_each(|(key, value)| self.verify_widths(key, value))?;
         let rows: Vec<_> = rows.iter().collect();
-        for rows in rows.chunk_by(|(_, value), (_, next)| value.len().max(next.len()) <= LARGE_ROW)
+        for rows in rows
+            .chunk_by(|(_, value), (_, next)| value.len().max(next.len()) <= ping::OWN_PAGE_BYTES)
         {
             if let [(key, value)] = rows {
                 table.insert(K::from_bytes(key), V::from_bytes(value))?;
@@ -241,14 +239,14 @@ pub fn table_names() -> Vec<String> {
 }
 
 impl Snapshot {
-    /// Calls `show` with the rows of every table, some at a time, until it returns false. Returns
-    /// true if all rows were shown. A table that the layout does not have yet has no rows.
-    pub fn for_each_rows(
+    /// Calls `visit` with all rows of every table, some at a time, until it returns false. Returns
+    /// true if all rows were visited. A table that the layout does not have yet has no rows.
+    pub fn visit_table_rows(
         &self,
-        mut show: impl FnMut(&TableRows<'_>) -> bool,
+        mut visit: impl FnMut(&TableRows<'_>) -> bool,
     ) -> Result<bool, StoreError> {
         for table in all_tables() {
-            if !table.for_each_rows(self, &mut show)? {
+            if !table.visit_table_rows(self, &mut visit)? {
                 return Ok(false);
             }
         }
@@ -256,8 +254,8 @@ impl Snapshot {
     }
 }
 
-fn show_rows(table: &str, bytes: &[u8], show: &mut dyn FnMut(&TableRows<'_>) -> bool) -> bool {
-    TableRows::read(table, bytes).is_some_and(|rows| show(&rows))
+fn visit_rows(table: &str, bytes: &[u8], visit: &mut dyn FnMut(&TableRows<'_>) -> bool) -> bool {
+    TableRows::read(table, bytes).is_some_and(|rows| visit(&rows))
 }
 
 impl Batch {

@@ -17,7 +17,7 @@ use crate::domain::alert::{
     ChannelHealth, DeliveryProof, HoldReason, NotificationState, Outage, RefusedRecipient,
 };
 use crate::domain::channel::ChannelSettings;
-use crate::domain::check::{Check, CheckSettings, CheckState, NameSet, OngoingRun};
+use crate::domain::check::{Check, CheckLabels, CheckSettings, CheckState, OngoingRun};
 use crate::domain::flip::{Flip, FlipCause, LoggedFlip};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, KeyId, ProjectId};
 use crate::domain::import_item::ProjectImport;
@@ -25,8 +25,8 @@ use crate::domain::legacy_keys::{LegacyBadgeKey, LegacyKey, LegacyKeyDigest};
 use crate::domain::parents::Parents;
 use crate::domain::ping::{Ping, PingKind, PingMethod, PingOrigin, PingScheme};
 use crate::domain::project::{
-    Channel, ChannelName, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey, Project, ProjectKey,
-    ProjectName,
+    Channel, ChannelName, KeyLabel, KeySecret, KeyUse, PingKey, Project, ProjectKey, ProjectName,
+    SecretHash,
 };
 use crate::domain::recent_outcomes::RecentOutcomes;
 use crate::domain::schedule::Schedule;
@@ -99,8 +99,8 @@ fn keys() -> Vec<ProjectKey> {
         }
     };
     vec![
-        key(2, KeySecret::ReadWrite(KeyHash([200; 32]))),
-        key(3, KeySecret::ReadOnly(KeyHash([3; 32]))),
+        key(2, KeySecret::ReadWrite(SecretHash([200; 32]))),
+        key(3, KeySecret::ReadOnly(SecretHash([3; 32]))),
         key(
             4,
             KeySecret::Ping(PingKey::parse("abcdefghijklmnopqrstuv").unwrap()),
@@ -142,8 +142,8 @@ fn channel() -> Channel {
     }
 }
 
-fn names() -> NameSet {
-    NameSet {
+fn names() -> CheckLabels {
+    CheckLabels {
         name: Name::from_stored("o"),
         slug: Slug::from_stored("s"),
         tags: Tags::from_stored("t"),
@@ -191,7 +191,7 @@ fn check() -> Check {
         project: ProjectId(1),
         settings: Arc::new(settings),
         state,
-        alerted_names: Some(Arc::new(names())),
+        alerted_labels: Some(Arc::new(names())),
     }
 }
 
@@ -419,7 +419,7 @@ fn a_database_file_is_complete_or_missing() {
     let path = directory.path().join("data").join(FILE_NAME);
     drop(Store::open(&medium).unwrap());
     let whole = std::fs::read(&path).unwrap();
-    // A power cut during the first start may leave nothing or half a new file.
+    // A power cut during the first startup may leave nothing or half a new file.
     for partial in [&whole[..1000], &[0; 5000][..], &[]] {
         let _ = std::fs::remove_file(&path);
         std::fs::write(path.with_extension("new"), partial).unwrap();

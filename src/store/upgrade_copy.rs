@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, copy as copy_bytes};
 use std::path::{Path, PathBuf};
 
-use super::medium::{create_file, open_file};
+use super::medium::{create_file, open_database_file};
 use super::{FILE_NAME, Medium, ProgressReporter};
 
 /// Number of bytes that are copied between two progress reports.
@@ -35,7 +35,7 @@ pub(super) fn copy_before_upgrade(medium: &Medium, schema: u64, progress: &Progr
 
 fn create_copy(directory: &Path, schema: u64, progress: &ProgressReporter) -> io::Result<PathBuf> {
     let name = format!("{COPY_PREFIX}{schema}");
-    let mut from = open_file(&directory.join(FILE_NAME))?;
+    let mut from = open_database_file(&directory.join(FILE_NAME))?;
     let path = directory.join(&name);
     let partial = directory.join(format!("{name}.partial"));
     let written = (|| {

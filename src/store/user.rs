@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
 use crate::domain::ids::{LinkId, ProjectId, SessionId, UserId};
-use crate::domain::project::KeyHash;
+use crate::domain::project::SecretHash;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
@@ -252,7 +252,7 @@ pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
                   }| SecondFactor {
         secret: TotpSecret::new(secret),
         last_used_step: used,
-        recovery_hashes: recovery.into_iter().map(KeyHash).collect(),
+        recovery_hashes: recovery.into_iter().map(SecretHash).collect(),
     };
     Ok(User {
         id: UserId(id),
@@ -281,7 +281,7 @@ pub(super) fn read_session(id: u64, bytes: &[u8]) -> Result<Session, StoreError>
     let row: SessionRecord<'_> = record::decode(bytes)?;
     Ok(Session {
         id: SessionId(id),
-        hash: KeyHash(row.hash),
+        hash: SecretHash(row.hash),
         user: UserId(row.user),
         created: Timestamp::from_micros(row.created),
         last_used: Timestamp::from_micros(row.seen),
@@ -300,7 +300,7 @@ pub(super) fn read_link(id: u64, bytes: &[u8]) -> Result<OneTimeLink, StoreError
     });
     Ok(OneTimeLink {
         id: LinkId(id),
-        hash: KeyHash(row.hash),
+        hash: SecretHash(row.hash),
         purpose,
         expires: Timestamp::from_micros(row.expires),
     })

@@ -203,7 +203,7 @@ fn chunked_bodies_are_removed_with_their_pings_and_the_sweep_does_not_move_them(
 #[test]
 fn a_partial_write_leaves_nothing_behind() {
     let small = HousekeepingLimits {
-        large_body_bytes: 1000,
+        upload_threshold_bytes: 1000,
         chunk_bytes: 1000,
         ..HousekeepingLimits::default()
     };

@@ -487,7 +487,7 @@ fn webhook(engine: &mut TestEngine) -> ChannelId {
         project: ProjectId(1),
         name,
         settings,
-        is_by_operator: true,
+        set_by_operator: true,
     };
     match engine.execute(Command::CreateChannel(Box::new(channel))) {
         CommandOutcome::Channel(channel) => channel.id,
@@ -594,9 +594,9 @@ fn an_alert_that_was_held_while_the_clock_was_ahead_is_sent_in_time() {
     engine.create_project(100);
     webhook(&mut engine);
     let id = create_watched_check(&mut engine, 7);
-    engine.execute(Command::SetAlerting {
+    engine.execute(Command::UpdateAlertSettings {
         check: id,
-        after: Some(FailureThreshold::parse(4).unwrap()),
+        failure_threshold: Some(FailureThreshold::parse(4).unwrap()),
         parents: None,
     });
     engine.execute(ping(7, PingKind::Fail, ""));

@@ -137,7 +137,7 @@ fn an_unreadable_page_affects_only_its_own_data_until_it_can_be_read() {
             engine.execute(ping(7, PingKind::Success, "more")),
             CommandOutcome::Pinged
         );
-        engine.handle.check_writer();
+        engine.handle.observe_writer();
         engine.clock.advance_secs(1);
         assert!(engine.handle.is_writable());
     }
@@ -152,7 +152,7 @@ fn an_unreadable_page_affects_only_its_own_data_until_it_can_be_read() {
         disk.written_bytes() - before
     );
     disk.make_unreadable(Vec::new());
-    engine.handle.check_writer();
+    engine.handle.observe_writer();
     engine.clock.advance_secs(1);
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(unreadable_bodies(&engine, id), [0; 0]);
@@ -346,17 +346,17 @@ fn a_clock_jump_during_a_step_is_not_reported_as_a_hanging_disk() {
             std::thread::yield_now();
         }
         clock.advance_secs(3600);
-        (0..2).for_each(|_| handle.check_writer());
+        (0..2).for_each(|_| handle.observe_writer());
         assert!(handle.is_writable());
         let mut answer = None;
         while hangs && answer.is_none() {
-            handle.check_writer();
+            handle.observe_writer();
             assert!(!handle.is_writable());
             answer = reply.try_recv().ok();
         }
         drop(hanging);
         let engine = step.join().unwrap();
-        handle.check_writer();
+        handle.observe_writer();
         assert!(handle.is_writable());
         let answer = answer.unwrap_or_else(|| reply.try_recv().unwrap());
         assert_eq!(

@@ -140,7 +140,7 @@ fn a_database_that_can_no_longer_be_read_is_reopened() {
     assert!(first_wrong_body(&engine).is_some());
     disk.heal();
     // The watchdog notices that without a ping.
-    engine.handle.check_writer();
+    engine.handle.observe_writer();
     recover(&mut engine);
     assert_eq!(
         (counts(&engine, id), first_wrong_body(&engine)),

@@ -311,7 +311,7 @@ fn a_mask_keeps_the_secret_stored_at_the_time_of_the_change() {
             project,
             name,
             settings,
-            is_by_operator: false,
+            set_by_operator: false,
         })))
     else {
         panic!("a channel was to be made")
@@ -327,7 +327,7 @@ fn a_mask_keeps_the_secret_stored_at_the_time_of_the_change() {
             channel: channel.id,
             name: None,
             settings: Some(update),
-            maker: SettingsAuthor::Api,
+            author: SettingsAuthor::Api,
         }
     };
     // Both requests began while the first secret was stored.

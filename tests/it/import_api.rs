@@ -8,7 +8,7 @@ use overdue::channels;
 use overdue::domain::channel::{ChannelSettings, SettingsAuthor};
 use overdue::domain::check::CheckSettings;
 use overdue::domain::import_contents::{ImportContents, ImportedKeySecret};
-use overdue::domain::project::{ChannelName, KeyHash, KeySecret, PingKey, ProjectName};
+use overdue::domain::project::{ChannelName, KeySecret, PingKey, ProjectName, SecretHash};
 use overdue::domain::text::Seconds;
 use overdue::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use overdue::import::api::{ApiSource, fetch_project};
@@ -182,7 +182,7 @@ async fn a_project_read_through_the_api_is_equal() {
         let [project] = &imported.projects[..] else {
             panic!("one project")
         };
-        let hash = |key: &str| KeyHash::of_key(key.as_bytes());
+        let hash = |key: &str| SecretHash::of(key.as_bytes());
         let keys: Vec<_> = project.keys.iter().map(|key| key.secret.clone()).collect();
         let expected_keys = [
             KeySecret::ReadWrite(hash(&server.main.read_write_key)),

@@ -22,7 +22,8 @@ use overdue::domain::legacy_keys::{LegacyBadgeKey, LegacySecret};
 use overdue::domain::maintenance_window::WindowTimes;
 use overdue::domain::ping::{PingKind, PingMethod, PingOrigin, PingScheme};
 use overdue::domain::project::{
-    BadgeSecret, ChannelName, KeyAccess, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey, ProjectName,
+    BadgeSecret, ChannelName, KeyAccess, KeyLabel, KeySecret, KeyUse, PingKey, ProjectName,
+    SecretHash,
 };
 use overdue::domain::recent_outcomes::{RecentOutcomes, RunOutcome};
 use overdue::domain::schedule::Schedule;
@@ -368,7 +369,7 @@ fn imported_of_every_kind() -> ImportContents {
         ping_log_limit: 7,
         keys: vec![
             key(
-                ImportedKeySecret::Native(KeySecret::ReadWrite(KeyHash::of_key(RW.as_bytes()))),
+                ImportedKeySecret::Native(KeySecret::ReadWrite(SecretHash::of(RW.as_bytes()))),
                 "",
             ),
             key(hashed(1, KeyAccess::ReadOnly, "hcr_x"), "grafana"),
@@ -415,7 +416,7 @@ fn imported_of_every_kind() -> ImportContents {
         shortcuts: false,
         list,
     };
-    let recovery = Box::new([KeyHash([3; 32]), KeyHash([4; 32])]);
+    let recovery = Box::new([SecretHash([3; 32]), SecretHash([4; 32])]);
     let second = Some(SecondFactor {
         secret: TotpSecret::new([5; 20]),
         last_used_step: 77,

@@ -22,7 +22,7 @@ use overdue::domain::import_item::{
     ImportId, ImportItem, ImportItemCounts, ImportMode, NumberedFlip, NumberedPing,
 };
 use overdue::domain::ping::{PingKind, PingMethod, PingOrigin, PingScheme};
-use overdue::domain::project::{ChannelName, KeyHash, KeyLabel, KeySecret, ProjectName};
+use overdue::domain::project::{ChannelName, KeyLabel, KeySecret, ProjectName, SecretHash};
 use overdue::domain::status::Status;
 use overdue::domain::text::{Name, Slug};
 use overdue::domain::timestamp::Timestamp;
@@ -167,7 +167,7 @@ impl ImportFixture {
             health: ChannelHealth::default(),
             managed_by: None,
         };
-        let secret = ImportedKeySecret::Native(KeySecret::ReadWrite(KeyHash([self.key; 32])));
+        let secret = ImportedKeySecret::Native(KeySecret::ReadWrite(SecretHash([self.key; 32])));
         let label = KeyLabel::default();
         let key = ImportedKey {
             secret,
@@ -471,7 +471,7 @@ fn an_import_is_invisible_until_it_is_complete() {
         ]
     );
     engine.handle.with_state(|state| {
-        let key = state.key_by_hash(&KeyHash([1; 32])).unwrap();
+        let key = state.key_by_hash(&SecretHash([1; 32])).unwrap();
         assert_eq!(
             state.project(key.project).unwrap().project.name.as_str(),
             "Homelab"
@@ -573,7 +573,7 @@ fn objects_that_were_created_here_stay_when_an_import_replaces_another() {
     let source = ImportFixture::new();
     source.import(&mut engine, LIVE).unwrap();
     let project = check_by_uuid(&engine, 21).project;
-    let secret = KeySecret::ReadOnly(KeyHash([9; 32]));
+    let secret = KeySecret::ReadOnly(SecretHash([9; 32]));
     let label = KeyLabel::default();
     engine.execute(Command::CreateKey(Box::new(NewKey {
         project,
@@ -593,7 +593,7 @@ fn objects_that_were_created_here_stay_when_an_import_replaces_another() {
         project,
         name,
         settings,
-        is_by_operator: true,
+        set_by_operator: true,
     })));
     assert_eq!(source.import(&mut engine, LIVE), Ok(1));
     engine.handle.with_state(|state| {
@@ -665,12 +665,12 @@ fn an_incomplete_imported_channel_keeps_its_local_settings() {
         Some("imported without token")
     );
     let update = SettingsUpdate::merge(vec![("token".into(), "1:a".into())]);
-    let maker = overdue::domain::channel::SettingsAuthor::Operator;
+    let author = overdue::domain::channel::SettingsAuthor::Operator;
     engine.execute(Command::UpdateChannel {
         channel: before.id,
         name: None,
         settings: Some(update),
-        maker,
+        author,
     });
     let completed = channel(&engine);
     assert_eq!(

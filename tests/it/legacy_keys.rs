@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use overdue::domain::ids::{KeyId, ProjectId};
 use overdue::domain::legacy_keys::{LegacyBadgeKey, LegacyKey, LegacySecret, LegacySecrets};
 use overdue::domain::project::{
-    KeyAccess, KeyHash, KeyLabel, KeySecret, Project, ProjectKey, ProjectName,
+    KeyAccess, KeyLabel, KeySecret, Project, ProjectKey, ProjectName, SecretHash,
 };
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::HousekeepingLimits;
@@ -301,7 +301,7 @@ fn a_first_use_that_is_not_written_leaves_the_key_unchanged() {
                 .with_state(|state| state.key(KeyId(2)).unwrap().clone());
             assert!(
                 key.is_unused_since_import()
-                    || key.secret == KeySecret::ReadWrite(KeyHash::of_key(WRITES.as_bytes()))
+                    || key.secret == KeySecret::ReadWrite(SecretHash::of(WRITES.as_bytes()))
             );
             assert!(key_access(&engine, WRITES).is_some());
             if is_written {
@@ -324,7 +324,7 @@ fn a_key_is_rehashed_once_and_only_if_no_other_key_has_the_hash() {
         ],
     );
     let mut engine = TestEngine::open(medium, HousekeepingLimits::default());
-    let hash = |text: &str| KeyHash::of_key(text.as_bytes());
+    let hash = |text: &str| SecretHash::of(text.as_bytes());
     let own_hash = KeySecret::ReadWrite(hash(READS));
     engine.execute(Command::CreateKey(Box::new(NewKey {
         project: ProjectId(1),
@@ -463,7 +463,7 @@ proptest! {
             format!("{}{n:028}", LegacyKey::prefix(*read_only))
         }).collect();
         let secrets: Vec<_> = keys.iter().zip(&texts).map(|((lookup, read_only), text)| {
-            let hash = KeyHash::of_key(text.as_bytes());
+            let hash = SecretHash::of(text.as_bytes());
             match lookup {
                 KeyLookup::ByHash if *read_only => KeySecret::ReadOnly(hash),
                 KeyLookup::ByHash => KeySecret::ReadWrite(hash),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use overdue::channels;
 use overdue::domain::channel::{ChannelSettings, Transports};
 use overdue::domain::check_edit::CheckEdit;
-use overdue::domain::project::{ChannelName, KeyHash};
+use overdue::domain::project::{ChannelName, SecretHash};
 use overdue::domain::text::{Name, Tags};
 use overdue::engine::command::{Command, NewChannel};
 use serde_json::json;
@@ -75,7 +75,7 @@ async fn of_server(server: &TestServer) -> BTreeMap<String, f64> {
 }
 
 async fn start() -> TestServer {
-    TestServer::start_with(|config| config.metrics_token = Some(KeyHash::of_key(TOKEN.as_bytes())))
+    TestServer::start_with(|config| config.metrics_token = Some(SecretHash::of(TOKEN.as_bytes())))
         .await
 }
 
@@ -177,7 +177,7 @@ async fn events_are_counted() {
             project: server.main.id,
             name,
             settings,
-            is_by_operator: true,
+            set_by_operator: true,
         };
         server
             .handle

@@ -124,7 +124,7 @@ impl NotifierFixture {
             project: MAIN,
             name,
             settings,
-            is_by_operator: operator,
+            set_by_operator: operator,
         };
         match self
             .execute(Command::CreateChannel(Box::new(channel)))

@@ -16,7 +16,7 @@ use overdue::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit};
 use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
 use overdue::domain::ping::PingKind;
-use overdue::domain::project::{ChannelName, KeyHash, KeyLabel, KeySecret};
+use overdue::domain::project::{ChannelName, KeyLabel, KeySecret, SecretHash};
 use overdue::domain::schedule::Schedule;
 use overdue::domain::status::Status;
 use overdue::domain::text::{FailureThreshold, Name, Seconds};
@@ -51,7 +51,7 @@ pub(crate) fn channel(
         project: MAIN,
         name,
         settings,
-        is_by_operator: true,
+        set_by_operator: true,
     };
     match engine.execute(Command::CreateChannel(Box::new(channel))) {
         CommandOutcome::Channel(channel) => channel.id,
@@ -108,8 +108,11 @@ fn outcomes(engine: &TestEngine) -> Vec<(AlertEvent, DeliveryResult, String)> {
 }
 
 fn begin(engine: &mut TestEngine, numbers: Vec<DeliveryNumber>) -> Vec<(u16, bool)> {
-    match engine.execute(Command::BeginDeliveries(numbers, None)) {
-        CommandOutcome::DeliveriesBegun(rows) => rows
+    match engine.execute(Command::StartAttempts {
+        rows: numbers,
+        last_row: None,
+    }) {
+        CommandOutcome::AttemptsStarted(rows) => rows
             .iter()
             .map(|row| (row.attempts, row.may_be_duplicate))
             .collect(),
@@ -620,9 +623,9 @@ fn a_check_alerts_when_it_reaches_its_failure_threshold() {
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
     let id = create_periodic_check(&mut engine, 7, 300, 60);
-    engine.execute(Command::SetAlerting {
+    engine.execute(Command::UpdateAlertSettings {
         check: id,
-        after: Some(FailureThreshold::parse(3).unwrap()),
+        failure_threshold: Some(FailureThreshold::parse(3).unwrap()),
         parents: None,
     });
     // Reported failures count.
@@ -654,9 +657,9 @@ fn a_check_alerts_when_it_reaches_its_failure_threshold() {
     assert_eq!((waiting(&engine).len(), outcomes(&engine).len()), (4, 1));
     // The threshold is lowered while the check is down: the alert is due.
     wait(&mut engine, 400);
-    engine.execute(Command::SetAlerting {
+    engine.execute(Command::UpdateAlertSettings {
         check: id,
-        after: Some(FailureThreshold::ONE),
+        failure_threshold: Some(FailureThreshold::ONE),
         parents: None,
     });
     assert_eq!(waiting(&engine).len(), 5);
@@ -669,9 +672,9 @@ fn reasons_for_holding_an_alert_survive_a_restart() {
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
     let id = create_periodic_check(&mut engine, 7, 300, 60);
-    engine.execute(Command::SetAlerting {
+    engine.execute(Command::UpdateAlertSettings {
         check: id,
-        after: Some(FailureThreshold::parse(2).unwrap()),
+        failure_threshold: Some(FailureThreshold::parse(2).unwrap()),
         parents: None,
     });
     engine.execute(ping(7, PingKind::Fail, ""));
@@ -868,9 +871,9 @@ fn an_outage_counts_as_no_further_failure() {
     engine.create_project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
     let id = create_periodic_check(&mut engine, 7, 300, 60);
-    engine.execute(Command::SetAlerting {
+    engine.execute(Command::UpdateAlertSettings {
         check: id,
-        after: Some(FailureThreshold::parse(2).unwrap()),
+        failure_threshold: Some(FailureThreshold::parse(2).unwrap()),
         parents: None,
     });
     engine.execute(ping(7, PingKind::Fail, ""));
@@ -911,9 +914,9 @@ fn a_check_that_is_paused_or_deleted_while_its_alert_is_held_sends_none() {
     let CommandOutcome::CheckCreated(check) = engine.execute(create_check(MAIN, 7, edit)) else {
         panic!()
     };
-    engine.execute(Command::SetAlerting {
+    engine.execute(Command::UpdateAlertSettings {
         check: check.id,
-        after: Some(FailureThreshold::parse(2).unwrap()),
+        failure_threshold: Some(FailureThreshold::parse(2).unwrap()),
         parents: None,
     });
     engine.execute(ping(7, PingKind::Fail, ""));
@@ -948,9 +951,9 @@ fn the_log_says_how_a_downtime_with_a_held_alert_ended() {
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
     let id = create_periodic_check(&mut engine, 7, 300, 60);
-    engine.execute(Command::SetAlerting {
+    engine.execute(Command::UpdateAlertSettings {
         check: id,
-        after: Some(FailureThreshold::parse(5).unwrap()),
+        failure_threshold: Some(FailureThreshold::parse(5).unwrap()),
         parents: None,
     });
     for end in [
@@ -982,9 +985,9 @@ fn a_new_period_counts_at_once_for_a_held_alert() {
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
     let id = create_periodic_check(&mut engine, 7, 86_400, 60);
-    engine.execute(Command::SetAlerting {
+    engine.execute(Command::UpdateAlertSettings {
         check: id,
-        after: Some(FailureThreshold::parse(2).unwrap()),
+        failure_threshold: Some(FailureThreshold::parse(2).unwrap()),
         parents: None,
     });
     engine.execute(ping(7, PingKind::Fail, ""));
@@ -1034,9 +1037,9 @@ fn a_command_without_a_server_leaves_the_outage_to_the_next_start() {
             } else {
                 // A command that examines the check finds that its deadline passed during an
                 // outage.
-                engine.execute(Command::SetAlerting {
+                engine.execute(Command::UpdateAlertSettings {
                     check: other,
-                    after: Some(FailureThreshold::ONE),
+                    failure_threshold: Some(FailureThreshold::ONE),
                     parents: None,
                 });
                 (0..5).for_each(|_| wait(&mut engine, 1));
@@ -1056,7 +1059,7 @@ fn a_command_without_a_server_leaves_the_outage_to_the_next_start() {
                 ));
                 let key = NewKey {
                     project: MAIN,
-                    secret: KeySecret::ReadOnly(KeyHash([7; 32])),
+                    secret: KeySecret::ReadOnly(SecretHash([7; 32])),
                     label: KeyLabel::default(),
                     hint: "".into(),
                 };
@@ -1121,7 +1124,7 @@ fn new_settings_enable_a_disabled_channel() {
             channel: hook,
             name,
             settings: Some(update),
-            maker: SettingsAuthor::Operator,
+            author: SettingsAuthor::Operator,
         });
     };
     set(&mut engine, HOOK);
@@ -1161,7 +1164,7 @@ fn a_result_under_old_settings_does_not_affect_the_status_under_new_ones() {
             channel: hook,
             name: None,
             settings: Some(update),
-            maker: SettingsAuthor::Operator,
+            author: SettingsAuthor::Operator,
         });
         let report = |sent, sent_to| {
             vec![DeliveryReport {
@@ -1268,7 +1271,7 @@ fn a_message_in_progress_waits_for_its_result_after_its_check_or_channel_is_dele
             "{disables} {sent:?}"
         );
         assert!(
-            !engine.handle.with_state(|state| state.has_orphans()),
+            !engine.handle.with_state(|state| state.has_rows_to_remove()),
             "nothing keeps the writer busy"
         );
         report(&mut engine, hook, all, sent);
@@ -1402,9 +1405,9 @@ fn a_failure_that_is_reported_in_time_does_not_count_as_a_missed_ping_too() {
     engine.create_project(100);
     channel(&mut engine, 1, "webhook", HOOK);
     let id = create_periodic_check(&mut engine, 7, 300, 60);
-    engine.execute(Command::SetAlerting {
+    engine.execute(Command::UpdateAlertSettings {
         check: id,
-        after: Some(FailureThreshold::parse(3).unwrap()),
+        failure_threshold: Some(FailureThreshold::parse(3).unwrap()),
         parents: None,
     });
     for (secs, failures) in [(0, 1), (290, 2)] {

@@ -160,7 +160,7 @@ fn a_project_with_many_checks_disappears_at_once_and_is_removed_in_slices() {
         project: MAIN,
         name,
         settings,
-        is_by_operator: true,
+        set_by_operator: true,
     };
     let CommandOutcome::Channel(channel) =
         engine.execute(Command::CreateChannel(Box::new(channel)))

@@ -1,7 +1,7 @@
 //! Users, sessions and links in the engine: state after a restart, expiry, and single use.
 
 use overdue::domain::ids::{SessionId, UserId};
-use overdue::domain::project::KeyHash;
+use overdue::domain::project::SecretHash;
 use overdue::domain::user::one_time_link::{LinkCode, LinkPurpose};
 use overdue::domain::user::{Grant, PasswordHash, UserName, UserPreferences};
 use overdue::engine::command::user::{
@@ -34,7 +34,7 @@ fn owner(engine: &TestEngine, name: &str) -> Command {
 
 fn new_session(number: u8) -> NewSession {
     NewSession {
-        hash: KeyHash([number; 32]),
+        hash: SecretHash([number; 32]),
         user_agent: "browser".into(),
         address: [192, 0, 2, number].into(),
         idle_secs: IDLE,
@@ -43,7 +43,7 @@ fn new_session(number: u8) -> NewSession {
 
 fn open(user: UserId, number: u8) -> Command {
     let checked = Some(PasswordHash::new("first"));
-    command(UserCommand::OpenSession(SignIn {
+    command(UserCommand::SignIn(SignIn {
         user,
         verified_password: checked,
         rehashed_password: None,
@@ -77,7 +77,7 @@ fn signed_in(handle: &engine::Handle, number: u8) -> Option<UserId> {
     handle.with_state(|state| {
         state
             .users
-            .session(&KeyHash([number; 32]), handle.now())
+            .session(&SecretHash([number; 32]), handle.now())
             .map(|(_, user)| user.id)
     })
 }
@@ -99,7 +99,7 @@ fn a_session_outlives_a_restart_and_ends_when_it_is_not_used() {
     );
     engine.clock.advance_secs(29 * DAY);
     let touch = |checked| {
-        command(UserCommand::TouchSession(SessionUse {
+        command(UserCommand::RecordSessionUse(SessionUse {
             session: used,
             address: [192, 0, 2, 9].into(),
             idle_secs: IDLE,
@@ -177,7 +177,7 @@ fn a_new_password_ends_all_other_sessions_and_the_fifty_first_the_oldest() {
     engine.execute(command(UserCommand::Update {
         user: ann,
         changes,
-        requested_by: Some(by),
+        request_session: Some(by),
     }));
     assert_eq!(
         [2, 50, 51].map(|number| signed_in(&engine.handle, number)),
@@ -199,7 +199,7 @@ fn a_new_password_ends_all_other_sessions_and_the_fifty_first_the_oldest() {
     engine.execute(command(UserCommand::Update {
         user: ann,
         changes,
-        requested_by: Some(by),
+        request_session: Some(by),
     }));
     assert_eq!(signed_in(&engine.handle, 51), None);
     engine.execute(command(UserCommand::CloseSessions {
@@ -231,7 +231,7 @@ fn a_link_is_valid_once_and_for_a_limited_time() {
         let session = new_session(session);
         command(UserCommand::RedeemLink(LinkRedemption {
             hash,
-            setup,
+            first_user: setup,
             password,
             session,
         }))
@@ -296,7 +296,7 @@ fn the_last_owner_cannot_be_removed() {
         command(UserCommand::Update {
             user,
             changes,
-            requested_by: None,
+            request_session: None,
         })
     };
     let demoted = || UserChanges {

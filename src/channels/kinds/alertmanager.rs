@@ -13,7 +13,7 @@ use crate::domain::alert::AlertEvent;
 use crate::domain::channel::{
     ChannelClass, ChannelKind, ChannelSettings, SettingField, SettingFieldType,
 };
-use crate::domain::check::NameSet;
+use crate::domain::check::CheckLabels;
 use crate::domain::timestamp::Timestamp;
 
 /// Lifetime of an alert that is not resent, in seconds.
@@ -105,9 +105,9 @@ fn alert_json(
     // During a downtime, the receiver identifies it by the names under which it was reported.
     let alerted_settings = subject
         .facts
-        .alerted_names
+        .alerted_labels
         .as_ref()
-        .map(|names| NameSet::clone(names).into_settings());
+        .map(|names| CheckLabels::clone(names).into_settings());
     let check = alerted_settings.as_ref().unwrap_or(&subject.facts.settings);
     let mut labels = serde_json::Map::new();
     let mut label = |name: String, value: String| {

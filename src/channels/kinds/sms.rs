@@ -87,7 +87,7 @@ fn check_from(text: &str) -> Result<(), &'static str> {
     let is_long =
         text.starts_with('+') || text.len() > 8 && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_long {
-        field_value::check_phone_number(text)
+        field_value::validate_phone_number(text)
     } else {
         Ok(())
     }

@@ -22,7 +22,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
             twilio::account_field(Requirement::Required),
             twilio::token_field(Requirement::Required),
             SettingField::optional("from", SettingFieldType::Line(40), "sender number")
-                .with_format_at(twilio::DOMAIN, field_value::check_phone_number),
+                .with_format_at(twilio::DOMAIN, field_value::validate_phone_number),
             twilio::SERVICE_FIELD,
             SettingField::required(
                 "content-down",

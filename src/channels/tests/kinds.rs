@@ -411,7 +411,7 @@ fn alerts_that_expire_are_resent() {
 #[test]
 fn the_incident_of_a_deleted_check_is_closed() {
     let unique_key = crate::domain::ids::UniqueKey::of_check(uuid::Uuid::from_u128(7));
-    let names = crate::domain::check::NameSet {
+    let names = crate::domain::check::CheckLabels {
         name: Name::parse("Nightly backup").unwrap(),
         ..Default::default()
     };

@@ -97,7 +97,7 @@ pub(super) fn backup() -> CheckFacts {
     };
     let uuid = Uuid::from_u128(0x6f3a_0f6e_0c9b_4f0e_9b1b_0a1b_2c3d_4e5f);
     CheckFacts {
-        alerted_names: None,
+        alerted_labels: None,
         uuid,
         unique_key: crate::domain::ids::UniqueKey::of_check(uuid),
         project: "Home".into(),

@@ -178,7 +178,7 @@ fn secrets_can_be_read_from_files_of_the_operator() {
     assert_eq!(webhook.secret_files().count(), 0);
     // A client with only an API key may not name files of the server.
     let error = settings
-        .check_author(SettingsAuthor::Api)
+        .validate_author(SettingsAuthor::Api)
         .unwrap_err()
         .to_string();
     assert_eq!(
@@ -187,8 +187,8 @@ fn secrets_can_be_read_from_files_of_the_operator() {
          it out, or use overdue channel set"
     );
     assert!(
-        settings.check_author(SettingsAuthor::Operator).is_ok()
-            && filled.check_author(SettingsAuthor::Api).is_ok()
+        settings.validate_author(SettingsAuthor::Operator).is_ok()
+            && filled.validate_author(SettingsAuthor::Api).is_ok()
     );
     let pinned = filled
         .with_value(
@@ -200,11 +200,11 @@ fn secrets_can_be_read_from_files_of_the_operator() {
             )),
         )
         .unwrap();
-    assert!(pinned.check_author(SettingsAuthor::Api).is_err());
+    assert!(pinned.validate_author(SettingsAuthor::Api).is_err());
     let shell = parse(kind_named("shell"), &[("down-command", "true")]).unwrap();
     assert!(
         shell
-            .check_author(SettingsAuthor::Api)
+            .validate_author(SettingsAuthor::Api)
             .unwrap_err()
             .to_string()
             .contains("only the operator of the server may create such a channel")

@@ -103,7 +103,7 @@ fn values_must_have_the_format_of_their_service() {
             .iter()
             .find(|field| field.key == key)
             .unwrap();
-        let check = |value: &str| field.check_value_format(key, value, None);
+        let check = |value: &str| field.validate_value_format(key, value, None);
         for value in taken {
             assert_eq!(check(value), Ok(()), "{kind} {key}: {value}");
         }

@@ -5,7 +5,7 @@ use crate::config::document::{ConfigNode, ConfigValue};
 use crate::config::fields;
 use crate::domain::declared::{DeclaredGrant, DeclaredKey, DeclaredUser};
 use crate::domain::project::{
-    KeyAccess, KeyHash, KeyLabel, KeySecret, PingKey, ProjectKey, ProjectName,
+    KeyAccess, KeyLabel, KeySecret, PingKey, ProjectKey, ProjectName, SecretHash,
 };
 use crate::domain::user::{Membership, UserName};
 use crate::util::password;
@@ -142,15 +142,15 @@ pub(super) fn parse_ping_key(text: &str) -> Result<KeySecret, String> {
 
 fn parse_key_secret(access: KeyAccess, text: &str) -> Result<KeySecret, String> {
     let is_key =
-        text.len() == KeyHash::KEY_LENGTH && text.bytes().all(|byte| byte.is_ascii_graphic());
+        text.len() == KeySecret::KEY_LENGTH && text.bytes().all(|byte| byte.is_ascii_graphic());
     let api_key = || {
-        let hash = KeyHash::of_key(text.as_bytes());
+        let hash = SecretHash::of(text.as_bytes());
         if is_key {
             Ok(hash)
         } else {
             Err(format!(
                 "an API key has {} random characters without spaces",
-                KeyHash::KEY_LENGTH
+                KeySecret::KEY_LENGTH
             ))
         }
     };

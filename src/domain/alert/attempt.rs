@@ -7,7 +7,7 @@ use crate::domain::timestamp::Timestamp;
 
 /// Membership of a row in a message whose rows are started one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BatchPart {
+pub struct MessagePart {
     /// Row that is started last. The message is not sent before.
     pub last_row: DeliveryNumber,
     /// Number of earlier attempts of that row.

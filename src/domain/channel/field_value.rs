@@ -28,10 +28,10 @@ const RESERVED_HEADERS: [&str; 9] = [
     "upgrade",
 ];
 
-/// Validates a comma-separated list of at most `most` mail addresses. Each is a dot-atom (RFC 5322,
+/// Validates a comma-separated list of at most `max` mail addresses. Each is a dot-atom (RFC 5322,
 /// section 3.2.3) of at most 64 octets at a host name; 254 octets fit a path (RFC 5321, section
 /// 4.5.3.1.3).
-pub(super) fn check_mail_addresses(text: &str, most: usize) -> Result<(), String> {
+pub(super) fn validate_mail_addresses(text: &str, max: usize) -> Result<(), String> {
     let is_atom = |atom: &str| {
         !atom.is_empty()
             && atom
@@ -55,9 +55,9 @@ pub(super) fn check_mail_addresses(text: &str, most: usize) -> Result<(), String
             "{problem} like ops@example.org; give just the address, without a name or brackets"
         ));
     }
-    if addresses.len() > most {
+    if addresses.len() > max {
         Err(format!(
-            "has {} addresses; give at most {most}",
+            "has {} addresses; give at most {max}",
             addresses.len()
         ))
     } else {
@@ -67,7 +67,7 @@ pub(super) fn check_mail_addresses(text: &str, most: usize) -> Result<(), String
 
 /// Validates an international number (ITU-T E.164: at most 15 digits, no country code begins with
 /// 0). Numbers with fewer than 7 digits reach no phone.
-pub(crate) fn check_phone_number(text: &str) -> Result<(), &'static str> {
+pub(crate) fn validate_phone_number(text: &str) -> Result<(), &'static str> {
     let is_number = text.strip_prefix('+').is_some_and(|digits| {
         (7..=15).contains(&digits.len())
             && digits.bytes().all(|byte| byte.is_ascii_digit())
@@ -79,7 +79,7 @@ pub(crate) fn check_phone_number(text: &str) -> Result<(), &'static str> {
 }
 
 /// Validates that the text is one of these words.
-pub(super) fn check_choice(text: &str, words: &[&str]) -> Result<(), String> {
+pub(super) fn validate_choice(text: &str, words: &[&str]) -> Result<(), String> {
     if words.contains(&text) {
         Ok(())
     } else {
@@ -90,37 +90,36 @@ pub(super) fn check_choice(text: &str, words: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Parses a whole number from `least` to `most`, written without a plus sign or leading zeros.
-pub(super) fn parse_number(text: &str, least: i64, most: i64) -> Result<i64, String> {
+/// Parses a whole number from `min` to `max`, written without a plus sign or leading zeros.
+pub(super) fn parse_number(text: &str, min: i64, max: i64) -> Result<i64, String> {
     let number = text
         .parse::<i64>()
         .ok()
-        .filter(|number| number.to_string() == text && (least..=most).contains(number));
-    number.ok_or_else(|| {
-        format!("is not a whole number in range; give a number from {least} to {most}")
-    })
+        .filter(|number| number.to_string() == text && (min..=max).contains(number));
+    number
+        .ok_or_else(|| format!("is not a whole number in range; give a number from {min} to {max}"))
 }
 
 /// Parses a whole number with a unit (`90s`, `30m`, `4h` or `2d`) and returns seconds.
 ///
 /// # Errors
-/// If the text has another form, or is not between `least` and `most` seconds.
-pub fn parse_duration(text: &str, least: i64, most: i64) -> Result<i64, String> {
+/// If the text has another form, or is not between `min` and `max` seconds.
+pub fn parse_duration(text: &str, min: i64, max: i64) -> Result<i64, String> {
     let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
     let in_unit = |(unit, seconds): (&str, i64)| {
-        parse_number(text.strip_suffix(unit)?, 1, most)
+        parse_number(text.strip_suffix(unit)?, 1, max)
             .ok()?
             .checked_mul(seconds)
     };
     let seconds = units
         .into_iter()
         .find_map(in_unit)
-        .filter(|seconds| (least..=most).contains(seconds));
+        .filter(|seconds| (min..=max).contains(seconds));
     seconds.ok_or_else(|| {
         format!(
             "is not a duration from {} to {}; give one like 90s, 30m, 4h or 2d",
-            format_seconds(least),
-            format_seconds(most)
+            format_seconds(min),
+            format_seconds(max)
         )
     })
 }
@@ -141,11 +140,11 @@ pub(super) fn parse_time_range(text: &str) -> Result<(u16, u16), &'static str> {
         let (hour, minute) = text
             .split_once(':')
             .filter(|(hour, minute)| hour.len() == 2 && minute.len() == 2)?;
-        let number = |text: &str, most: u16| {
+        let number = |text: &str, max: u16| {
             let digits = text.bytes().all(|byte| byte.is_ascii_digit());
             text.parse::<u16>()
                 .ok()
-                .filter(|number| digits && *number < most)
+                .filter(|number| digits && *number < max)
         };
         Some(number(hour, 24)? * 60 + number(minute, 60)?)
     };
@@ -175,7 +174,7 @@ pub(super) fn parse_weekdays(text: &str) -> Result<u8, &'static str> {
 }
 
 /// Validates the name of a time zone.
-pub(super) fn check_time_zone(text: &str) -> Result<(), String> {
+pub(super) fn validate_time_zone(text: &str) -> Result<(), String> {
     Timezone::parse(text)
         .map(drop)
         .map_err(|error| format!("is {error}"))
@@ -217,9 +216,9 @@ pub(super) fn parse_certificate_pin(text: &str) -> Result<[u8; 32], &'static str
         )
 }
 
-/// Validates one line of at least one character and at most `longest` bytes.
-pub(super) fn check_line(text: &str, longest: usize) -> Result<(), String> {
-    self::check_text(text, longest)?;
+/// Validates one line of at least one character and at most `max_bytes` bytes.
+pub(super) fn validate_line(text: &str, max_bytes: usize) -> Result<(), String> {
+    self::validate_text(text, max_bytes)?;
     if text.trim().is_empty() {
         return Err("is empty; give a value, or leave it out".into());
     }
@@ -230,14 +229,14 @@ pub(super) fn check_line(text: &str, longest: usize) -> Result<(), String> {
     }
 }
 
-/// Validates at most `most` lines separated by commas.
-pub(super) fn check_list(text: &str, most: usize) -> Result<(), String> {
-    check_line(text, MAX_URL_BYTES)?;
+/// Validates at most `max` lines separated by commas.
+pub(super) fn validate_list(text: &str, max: usize) -> Result<(), String> {
+    validate_line(text, MAX_URL_BYTES)?;
     match split_list(text).count() {
         _ if split_list(text).any(str::is_empty) => {
             Err("has an empty item; separate the values by single commas".into())
         }
-        count if count > most => Err(format!("has {count} items; give at most {most}")),
+        count if count > max => Err(format!("has {count} items; give at most {max}")),
         _ => Ok(()),
     }
 }
@@ -248,8 +247,8 @@ pub(super) fn split_list(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Validates an absolute path.
-pub(super) fn check_path(text: &str) -> Result<(), String> {
-    check_line(text, MAX_PATH_BYTES)?;
+pub(super) fn validate_path(text: &str) -> Result<(), String> {
+    validate_line(text, MAX_PATH_BYTES)?;
     if text.starts_with('/') {
         Ok(())
     } else {
@@ -257,19 +256,22 @@ pub(super) fn check_path(text: &str) -> Result<(), String> {
     }
 }
 
-/// Validates a text of at most `longest` bytes.
-pub(super) fn check_text(text: &str, longest: usize) -> Result<(), String> {
-    if text.len() <= longest {
+/// Validates a text of at most `max_bytes` bytes.
+pub(super) fn validate_text(text: &str, max_bytes: usize) -> Result<(), String> {
+    if text.len() <= max_bytes {
         Ok(())
     } else {
-        Err(format!("has {} bytes; give at most {longest}", text.len()))
+        Err(format!(
+            "has {} bytes; give at most {max_bytes}",
+            text.len()
+        ))
     }
 }
 
 /// Validates an absolute `http` or `https` URL (RFC 3986) without user name and fragment, since a
 /// request carries neither.
-pub(super) fn check_url(text: &str) -> Result<(), String> {
-    self::check_text(text, MAX_URL_BYTES)?;
+pub(super) fn validate_url(text: &str) -> Result<(), String> {
+    self::validate_text(text, MAX_URL_BYTES)?;
     if !text
         .bytes()
         .all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte))
@@ -353,8 +355,8 @@ fn url_authority(rest: &str) -> &str {
 
 /// Validates a header. A field name is a token (RFC 9110, section 5.6.2). A value must not contain
 /// control characters.
-pub(super) fn check_header(name: &str, value: &str) -> Result<(), String> {
-    let (longest_name, longest_value) = MAX_HEADER_BYTES;
+pub(super) fn validate_header(name: &str, value: &str) -> Result<(), String> {
+    let (max_name_bytes, max_value_bytes) = MAX_HEADER_BYTES;
     if !name
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
@@ -368,9 +370,9 @@ pub(super) fn check_header(name: &str, value: &str) -> Result<(), String> {
     {
         return Err("is set by overdue itself; leave it out".into());
     }
-    if name.len() > longest_name || value.len() > longest_value {
+    if name.len() > max_name_bytes || value.len() > max_value_bytes {
         return Err(format!(
-            "is too long; a name has at most {longest_name} bytes and a value {longest_value}"
+            "is too long; a name has at most {max_name_bytes} bytes and a value {max_value_bytes}"
         ));
     }
     if value.chars().any(char::is_control) {
@@ -381,16 +383,16 @@ pub(super) fn check_header(name: &str, value: &str) -> Result<(), String> {
 
 /// Validates a label. Its name has letters, digits and underscores and does not begin with a digit,
 /// as in Prometheus.
-pub(super) fn check_label(name: &str, value: &str) -> Result<(), String> {
-    let (longest_name, longest_value) = MAX_LABEL_BYTES;
+pub(super) fn validate_label(name: &str, value: &str) -> Result<(), String> {
+    let (max_name_bytes, max_value_bytes) = MAX_LABEL_BYTES;
     let is_name = name
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && !name.starts_with(|c: char| c.is_ascii_digit());
-    if name.is_empty() || name.len() > longest_name || !is_name {
+    if name.is_empty() || name.len() > max_name_bytes || !is_name {
         return Err("does not name a label; use letters, digits and underscores".into());
     }
-    check_line(value, longest_value)
+    validate_line(value, max_value_bytes)
 }
 
 /// True if the text is a host name (RFC 1123, section 2.1). Underscores are allowed, since names in

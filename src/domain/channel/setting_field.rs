@@ -18,7 +18,7 @@ pub struct SettingField {
     pub help: &'static str,
     /// Checks the format of a new value beyond its type. The error says what is wrong and what to
     /// do.
-    check_format: fn(&str) -> Result<(), &'static str>,
+    validate_format: fn(&str) -> Result<(), &'static str>,
     /// Domain of the service whose values have that format. Channels whose `api` is elsewhere
     /// accept any value.
     format_domain: Option<&'static str>,
@@ -91,24 +91,27 @@ pub enum Requirement {
 impl SettingField {
     pub(crate) const fn new(
         key: &'static str,
-        form: SettingFieldType,
-        need: Requirement,
+        field_type: SettingFieldType,
+        requirement: Requirement,
         help: &'static str,
     ) -> Self {
         Self {
             key,
-            field_type: form,
-            requirement: need,
+            field_type,
+            requirement,
             help,
-            check_format: |_| Ok(()),
+            validate_format: |_| Ok(()),
             format_domain: None,
         }
     }
 
     /// Restricts new values of the field to this format. Stored values stay valid.
-    pub(crate) const fn with_format(self, shape: fn(&str) -> Result<(), &'static str>) -> Self {
+    pub(crate) const fn with_format(
+        self,
+        validate_format: fn(&str) -> Result<(), &'static str>,
+    ) -> Self {
         Self {
-            check_format: shape,
+            validate_format,
             ..self
         }
     }
@@ -117,10 +120,10 @@ impl SettingField {
     pub(crate) const fn with_format_at(
         self,
         domain: &'static str,
-        shape: fn(&str) -> Result<(), &'static str>,
+        validate_format: fn(&str) -> Result<(), &'static str>,
     ) -> Self {
         Self {
-            check_format: shape,
+            validate_format,
             format_domain: Some(domain),
             ..self
         }
@@ -129,29 +132,29 @@ impl SettingField {
     /// Field that must be given.
     pub(crate) const fn required(
         key: &'static str,
-        form: SettingFieldType,
+        field_type: SettingFieldType,
         help: &'static str,
     ) -> Self {
-        Self::new(key, form, Requirement::Required, help)
+        Self::new(key, field_type, Requirement::Required, help)
     }
 
     /// Field that may be left out.
     pub(crate) const fn optional(
         key: &'static str,
-        form: SettingFieldType,
+        field_type: SettingFieldType,
         help: &'static str,
     ) -> Self {
-        Self::new(key, form, Requirement::Optional, help)
+        Self::new(key, field_type, Requirement::Optional, help)
     }
 
     /// Field with a default value.
     pub(crate) const fn with_default(
         key: &'static str,
-        form: SettingFieldType,
+        field_type: SettingFieldType,
         value: &'static str,
         help: &'static str,
     ) -> Self {
-        Self::new(key, form, Requirement::Default(value), help)
+        Self::new(key, field_type, Requirement::Default(value), help)
     }
 
     /// True if the values are secret. Lists show a mask in their place.
@@ -184,8 +187,8 @@ impl SettingField {
             SettingFieldType::Url | SettingFieldType::SecretUrl => "URL".into(),
             SettingFieldType::Choice(words) => words.join("|").into(),
             SettingFieldType::Flag => "on|off".into(),
-            SettingFieldType::Number(least, most) => format!("{least}...{most}").into(),
-            SettingFieldType::NumberOrOff(least, most) => format!("{least}...{most}|off").into(),
+            SettingFieldType::Number(min, max) => format!("{min}...{max}").into(),
+            SettingFieldType::NumberOrOff(min, max) => format!("{min}...{max}|off").into(),
             SettingFieldType::Duration(..) => "TIME".into(),
             SettingFieldType::TimeRange => "HH:MM-HH:MM".into(),
             SettingFieldType::Weekdays => "DAYS".into(),
@@ -230,9 +233,9 @@ impl SettingField {
     }
 
     /// Rejects a new value that its service cannot have issued. The error is like that of
-    /// [`check_value`](Self::check_value). `api` is the server that the channel uses, if it can be
-    /// chosen.
-    pub(crate) fn check_value_format(
+    /// [`validate_value`](Self::validate_value). `api` is the server that the channel uses, if it
+    /// can be chosen.
+    pub(crate) fn validate_value_format(
         &self,
         key: &str,
         value: &str,
@@ -244,7 +247,7 @@ impl SettingField {
         {
             return Ok(());
         }
-        (self.check_format)(value).map_err(|problem| format!("{key} {problem}"))
+        (self.validate_format)(value).map_err(|problem| format!("{key} {problem}"))
     }
 
     /// True if an empty value counts as left out.
@@ -257,31 +260,33 @@ impl SettingField {
 
     /// Rejects a value that the field does not accept. The error says what is wrong and what to do,
     /// without the value.
-    pub(super) fn check_value(&self, key: &str, value: &str) -> Result<(), String> {
+    pub(super) fn validate_value(&self, key: &str, value: &str) -> Result<(), String> {
         let named = || {
             self.key_prefix()
                 .and_then(|prefix| key.strip_prefix(prefix))
                 .unwrap_or_default()
         };
         match self.field_type {
-            SettingFieldType::MailAddresses(most) => field_value::check_mail_addresses(value, most),
+            SettingFieldType::MailAddresses(max) => {
+                field_value::validate_mail_addresses(value, max)
+            }
             SettingFieldType::PhoneNumber => {
-                field_value::check_phone_number(value).map_err(String::from)
+                field_value::validate_phone_number(value).map_err(String::from)
             }
-            SettingFieldType::Url | SettingFieldType::SecretUrl => field_value::check_url(value),
-            SettingFieldType::Choice(words) => field_value::check_choice(value, words),
-            SettingFieldType::Flag => field_value::check_choice(value, &["on", "off"]),
-            SettingFieldType::Number(least, most) => {
-                field_value::parse_number(value, least, most).map(drop)
+            SettingFieldType::Url | SettingFieldType::SecretUrl => field_value::validate_url(value),
+            SettingFieldType::Choice(words) => field_value::validate_choice(value, words),
+            SettingFieldType::Flag => field_value::validate_choice(value, &["on", "off"]),
+            SettingFieldType::Number(min, max) => {
+                field_value::parse_number(value, min, max).map(drop)
             }
-            SettingFieldType::NumberOrOff(least, most) if value != "off" => {
-                field_value::parse_number(value, least, most)
+            SettingFieldType::NumberOrOff(min, max) if value != "off" => {
+                field_value::parse_number(value, min, max)
                     .map(drop)
                     .map_err(|problem| format!("{problem}, or off"))
             }
             SettingFieldType::NumberOrOff(..) => Ok(()),
-            SettingFieldType::Duration(least, most) => {
-                field_value::parse_duration(value, least, most).map(drop)
+            SettingFieldType::Duration(min, max) => {
+                field_value::parse_duration(value, min, max).map(drop)
             }
             SettingFieldType::TimeRange => field_value::parse_time_range(value)
                 .map(drop)
@@ -289,19 +294,19 @@ impl SettingField {
             SettingFieldType::Weekdays => field_value::parse_weekdays(value)
                 .map(drop)
                 .map_err(String::from),
-            SettingFieldType::TimeZone => field_value::check_time_zone(value),
+            SettingFieldType::TimeZone => field_value::validate_time_zone(value),
             SettingFieldType::CertificatePin => field_value::parse_certificate_pin(value)
                 .map(drop)
                 .map_err(String::from),
-            SettingFieldType::Line(longest) | SettingFieldType::Secret(longest) => {
-                field_value::check_line(value, longest)
+            SettingFieldType::Line(max_bytes) | SettingFieldType::Secret(max_bytes) => {
+                field_value::validate_line(value, max_bytes)
             }
-            SettingFieldType::List(most) => field_value::check_list(value, most),
-            SettingFieldType::Text(longest) | SettingFieldType::Template(longest) => {
-                field_value::check_text(value, longest)
+            SettingFieldType::List(max) => field_value::validate_list(value, max),
+            SettingFieldType::Text(max_bytes) | SettingFieldType::Template(max_bytes) => {
+                field_value::validate_text(value, max_bytes)
             }
-            SettingFieldType::Header => field_value::check_header(named(), value),
-            SettingFieldType::Label => field_value::check_label(named(), value),
+            SettingFieldType::Header => field_value::validate_header(named(), value),
+            SettingFieldType::Label => field_value::validate_label(named(), value),
         }
         // A user chose the text in place of `NAME`, so such a key is quoted.
         .map_err(|problem| {
@@ -320,12 +325,12 @@ mod tests {
 
     #[test]
     fn every_field_type_describes_its_valid_values() {
-        let refused = |form: SettingFieldType, value: &str| {
-            SettingField::optional("key", form, "")
-                .check_value("key", value)
+        let refused = |field_type: SettingFieldType, value: &str| {
+            SettingField::optional("key", field_type, "")
+                .validate_value("key", value)
                 .unwrap_err()
         };
-        for (form, good, bad, message) in [
+        for (field_type, good, bad, message) in [
             (
                 SettingFieldType::Number(-3, 2),
                 &["-3", "0", "2"][..],
@@ -407,12 +412,12 @@ mod tests {
                 "key ",
             ),
         ] {
-            let field = SettingField::optional("key", form, "");
+            let field = SettingField::optional("key", field_type, "");
             for value in good {
-                assert_eq!(field.check_value("key", value), Ok(()), "{value}");
+                assert_eq!(field.validate_value("key", value), Ok(()), "{value}");
             }
             for value in bad {
-                let error = field.check_value("key", value).unwrap_err();
+                let error = field.validate_value("key", value).unwrap_err();
                 assert!(
                     error.contains(message) && error.contains([';', ':']),
                     "{value}: {error}"
@@ -425,7 +430,7 @@ mod tests {
         );
         assert!(
             SettingField::optional("label.NAME", SettingFieldType::Label, "")
-                .check_value("label.0a", "x")
+                .validate_value("label.0a", "x")
                 .unwrap_err()
                 .contains("does not name a label")
         );

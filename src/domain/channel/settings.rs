@@ -57,7 +57,7 @@ impl ChannelSettings {
         V: Into<Box<str>>,
     {
         let settings = Self::parse_any_format(kind, pairs)?;
-        settings.check_formats(None)?;
+        settings.validate_formats(None)?;
         Ok(settings)
     }
 
@@ -92,7 +92,7 @@ impl ChannelSettings {
         V: Into<Box<str>>,
     {
         let settings = Self::from_stored(self.kind, pairs)?.restore_masked(Some(self))?;
-        settings.check_formats(Some(self))?;
+        settings.validate_formats(Some(self))?;
         // A channel that was created before more settings were required may be saved unchanged.
         if settings == *self {
             Ok(settings)
@@ -178,9 +178,9 @@ impl ChannelSettings {
             ));
         };
         if file {
-            field_value::check_path(&value).map_err(|problem| format!("{key} {problem}"))?;
+            field_value::validate_path(&value).map_err(|problem| format!("{key} {problem}"))?;
         } else {
-            field.check_value(key, &value)?;
+            field.validate_value(key, &value)?;
         }
         let spelling = field.canonical_key(key);
         let case = if matches!(field.field_type, SettingFieldType::Header) {
@@ -272,14 +272,14 @@ impl ChannelSettings {
     ///
     /// # Errors
     /// If the author is the API and such a setting is given.
-    pub fn check_author(&self, maker: SettingsAuthor) -> Result<(), SettingsError> {
+    pub fn validate_author(&self, author: SettingsAuthor) -> Result<(), SettingsError> {
         let refused = |problem| {
             Err(SettingsError {
                 kind: self.kind,
                 problem,
             })
         };
-        if maker == SettingsAuthor::Operator {
+        if author == SettingsAuthor::Operator {
             return Ok(());
         }
         if self.kind.operator_only {
@@ -568,7 +568,7 @@ impl SettingsUpdate {
 /// Omits the values, some of them secrets.
 impl fmt::Debug for SettingsUpdate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GivenSettings(..)")
+        f.write_str("SettingsUpdate(..)")
     }
 }
 

@@ -31,7 +31,7 @@ fn nightly() -> Check {
         project: ProjectId(1),
         settings: Arc::new(settings),
         state,
-        alerted_names: None,
+        alerted_labels: None,
     }
 }
 

@@ -36,14 +36,14 @@ impl Cron {
     pub(super) fn parse(words: [&str; 5]) -> Result<Self, String> {
         let words = words.map(str::to_uppercase);
         let [minute, hour, day, month, weekday] = &words;
-        let chosen = [
+        let fields = [
             cron_field::MINUTE.parse(minute)?,
             cron_field::HOUR.parse(hour)?,
             cron_field::DAY.parse(day)?,
             cron_field::MONTH.parse(month)?,
             cron_field::WEEKDAY.parse(weekday)?,
         ];
-        let [minutes, hours, days, months, _] = chosen;
+        let [minutes, hours, days, months, _] = fields;
         let longest = (1..)
             .zip(MAX_MONTH_DAYS)
             .filter(|(month, _)| months.values >> month & 1 == 1)
@@ -53,12 +53,12 @@ impl Cron {
         if !days.last_day && !days.last_workday && longest < Some(days.values.trailing_zeros()) {
             return Err(cron_field::DAY.error(day, "none of these months has such a day"));
         }
-        let both = day.starts_with('*') || weekday.starts_with('*');
+        let requires_both = day.starts_with('*') || weekday.starts_with('*');
         Ok(Self {
             minutes: minutes.values,
             hours: hours.values,
             uses_wall_clock: !minute.starts_with('*') && !hour.starts_with('*'),
-            calendar: CronCalendar::new(chosen, both)
+            calendar: CronCalendar::new(fields, requires_both)
                 .map_err(|error| format!("saffron: {error}"))?,
         })
     }
@@ -86,7 +86,7 @@ impl Cron {
     ) -> Option<Timestamp> {
         let mut wall = self
             .calendar
-            .next_after(zone.last_shown_by(after)?, last_year)?;
+            .next_after(zone.search_start_at(after)?, last_year)?;
         loop {
             match zone.resolve(wall)? {
                 WallTimeResolution::Once(at) | WallTimeResolution::Twice([at, _], _) => {

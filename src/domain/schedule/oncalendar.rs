@@ -79,7 +79,7 @@ impl OnCalendar {
         zone: &'a Timezone,
     ) -> OnCalendarOccurrences<'a> {
         let position = |line: &'a OnCalendarLine| {
-            let wall = line.zone.as_ref().unwrap_or(zone).last_shown_by(after)?;
+            let wall = line.zone.as_ref().unwrap_or(zone).search_start_at(after)?;
             Some(OnCalendarPosition {
                 line,
                 wall,

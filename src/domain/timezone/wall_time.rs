@@ -72,9 +72,9 @@ impl Timezone {
         ))
     }
 
-    /// Wall time after which to search for wall times that the clock has not shown up to `at`. In a
-    /// second pass, the end of the repeated part.
-    pub(crate) fn last_shown_by(&self, at: Timestamp) -> Option<WallTime> {
+    /// Wall time from which a search for times after `at` starts, exclusive. In the second pass of
+    /// a repeated hour: the end of that hour.
+    pub(crate) fn search_start_at(&self, at: Timestamp) -> Option<WallTime> {
         let wall = self.wall_time_at(at)?;
         Some(match self.resolve(wall)? {
             WallTimeResolution::Twice([_, second], until) if second.secs() == at.secs() => {

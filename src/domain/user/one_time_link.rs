@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use super::super::ids::{LinkId, UserId};
-use super::super::project::KeyHash;
+use super::super::project::SecretHash;
 use super::super::timestamp::Timestamp;
 
 /// Letters and digits of a code, without I, L, O and U, which can be misread.
@@ -17,7 +17,7 @@ pub struct OneTimeLink {
     /// Number of the link.
     pub id: LinkId,
     /// Hash of the code.
-    pub hash: KeyHash,
+    pub hash: SecretHash,
     /// Purpose of the link.
     pub purpose: LinkPurpose,
     /// Time at which the link expires.
@@ -74,8 +74,8 @@ impl LinkCode {
     }
 
     /// Hash of the code, for storage.
-    pub fn hash(&self) -> KeyHash {
-        KeyHash::of_key(&self.0)
+    pub fn hash(&self) -> SecretHash {
+        SecretHash::of(&self.0)
     }
 }
 

@@ -91,7 +91,7 @@ impl Default for ListPreferences {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SortOrder {
     /// Sort key.
-    pub by: By,
+    pub key: SortKey,
     /// True for the opposite order.
     pub is_reversed: bool,
 }
@@ -100,11 +100,11 @@ impl SortOrder {
     /// Parses the output of [`name`](Self::name).
     pub fn parse(text: &str) -> Option<Self> {
         let reversed = text.strip_prefix('-');
-        let by = By::ALL
+        let key = SortKey::ALL
             .into_iter()
-            .find(|by| by.name() == reversed.unwrap_or(text))?;
+            .find(|key| key.name() == reversed.unwrap_or(text))?;
         Some(Self {
-            by,
+            key,
             is_reversed: reversed.is_some(),
         })
     }
@@ -114,14 +114,14 @@ impl SortOrder {
         format!(
             "{}{}",
             if self.is_reversed { "-" } else { "" },
-            self.by.name()
+            self.key.name()
         )
     }
 }
 
 /// Sort key of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum By {
+pub enum SortKey {
     /// Most urgent first.
     #[default]
     Status,
@@ -135,7 +135,7 @@ pub enum By {
     Created,
 }
 
-impl By {
+impl SortKey {
     /// Every sort key.
     pub const ALL: [Self; 5] = [
         Self::Status,
@@ -169,8 +169,11 @@ mod tests {
                 .all(|theme| Theme::parse(theme.name()) == Some(theme))
         );
         assert_eq!(Theme::parse(""), None);
-        for (by, is_reversed) in By::ALL.into_iter().flat_map(|by| [(by, false), (by, true)]) {
-            let order = SortOrder { by, is_reversed };
+        for (key, is_reversed) in SortKey::ALL
+            .into_iter()
+            .flat_map(|key| [(key, false), (key, true)])
+        {
+            let order = SortOrder { key, is_reversed };
             assert_eq!(SortOrder::parse(&order.name()), Some(order));
         }
         assert_eq!(["", "-", "--name", "Name"].map(SortOrder::parse), [None; 4]);

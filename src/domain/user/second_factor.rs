@@ -5,7 +5,7 @@ use std::fmt;
 
 use totp_rs::{Builder, Secret};
 
-use super::super::project::KeyHash;
+use super::super::project::SecretHash;
 use super::super::timestamp::Timestamp;
 use super::one_time_link::LinkCode;
 
@@ -69,7 +69,7 @@ pub struct SecondFactor {
     /// are no longer accepted.
     pub last_used_step: u64,
     /// Hashes of the recovery codes that are not used yet.
-    pub recovery_hashes: Box<[KeyHash]>,
+    pub recovery_hashes: Box<[SecretHash]>,
 }
 
 /// Proof that a user has the second factor.
@@ -83,7 +83,7 @@ pub enum SecondFactorProof {
         step: u64,
     },
     /// Recovery code for a lost app.
-    Recovery(KeyHash),
+    Recovery(SecretHash),
 }
 
 impl SecondFactor {

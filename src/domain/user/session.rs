@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::super::ids::{SessionId, UserId};
-use super::super::project::KeyHash;
+use super::super::project::SecretHash;
 use super::super::timestamp::Timestamp;
 
 /// Maximum lifetime of a session in seconds, however often it is used: see
@@ -20,7 +20,7 @@ pub struct Session {
     /// Number of the session.
     pub id: SessionId,
     /// Hash of the token in its cookie.
-    pub hash: KeyHash,
+    pub hash: SecretHash,
     /// User of the session.
     pub user: UserId,
     /// Start of the session.
@@ -85,7 +85,7 @@ mod tests {
         let at = Timestamp::from_secs;
         Session {
             id: SessionId(1),
-            hash: KeyHash([0; 32]),
+            hash: SecretHash([0; 32]),
             user: UserId(1),
             created: at(0),
             last_used: at(seen),

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::super::command::{CommandError, CommandOutcome};
 use super::super::state::{Change, UnnotifiedReason};
 use super::alert_hold::recheck_after_outage;
-use super::outbox::CHECK_GONE;
+use super::outbox::CHECK_DELETED;
 use super::{ApplyResult, WorkingState};
 use crate::domain::alert::{
     AlertEvent, ChannelHealth, DeletedCheck, DeliveryResult, HoldReason, NotificationState,
     OutboxRow,
 };
-use crate::domain::check::{Check, NameSet};
+use crate::domain::check::{Check, CheckLabels};
 use crate::domain::flip::Flip;
 use crate::domain::ids::{ChannelId, CheckId, FlipNumber, UniqueKey};
 use crate::domain::project::Channel;
@@ -22,7 +22,7 @@ use crate::domain::timestamp::Timestamp;
 impl WorkingState {
     /// Decides what a flip means for the channels of the check, and queues rows in the outbox, in
     /// the same transaction as the flip. `previous` is the flip before it.
-    pub(super) fn handle_flip(
+    pub(super) fn decide_alert_for_flip(
         &mut self,
         check: &mut Check,
         flip: &Flip,
@@ -31,7 +31,7 @@ impl WorkingState {
     ) {
         self.queue_or_hold_alerts(check, flip, previous, now);
         if !check.state.notification.is_notified() {
-            check.alerted_names = None;
+            check.alerted_labels = None;
         }
     }
 
@@ -44,20 +44,20 @@ impl WorkingState {
     ) {
         let before = std::mem::replace(&mut check.state.notification, NotificationState::NotNeeded);
         if flip.to == Status::Down {
-            self.audience_notes.remove_check(check.project, check.id);
+            self.audience_states.remove_check(check.project, check.id);
             let outage = if flip.cause.is_deadline() {
                 self.outage_covering(check, flip.at, now)
             } else {
                 None
             };
-            let held = match outage.and_then(|outage| recheck_after_outage(check, outage, now)) {
+            let hold = match outage.and_then(|outage| recheck_after_outage(check, outage, now)) {
                 Some(at) => Some(NotificationState::Pending {
                     at: at.max(now),
                     reason: HoldReason::ServerOutage,
                 }),
                 None => self.find_hold(check, None, now),
             };
-            return self.alert_unless_held(held, check, flip.at, now);
+            return self.alert_unless_held(hold, check, flip.at, now);
         }
         match before {
             NotificationState::Notified | NotificationState::Undelivered => {
@@ -73,7 +73,7 @@ impl WorkingState {
                     now,
                 );
             }
-            NotificationState::Pending { reason: held, .. } => {
+            NotificationState::Pending { reason, .. } => {
                 let row = OutboxRow {
                     flip: previous,
                     ..self.new_outbox_row(ChannelId(0), check, AlertEvent::Down, flip.at, now)
@@ -81,40 +81,40 @@ impl WorkingState {
                 self.log_delivery(
                     &row,
                     DeliveryResult::Skipped,
-                    held.skipped_text(flip.to),
+                    reason.skipped_text(flip.to),
                     now,
                 );
             }
             NotificationState::NotNeeded => {}
         }
-        self.audience_notes.remove_check(check.project, check.id);
+        self.audience_states.remove_check(check.project, check.id);
     }
 
-    /// Alerts a downtime that began at `at`, unless it is held.
+    /// Queues the alert for a downtime that began at `at`, unless `hold` says that it is held.
     pub(super) fn alert_unless_held(
         &mut self,
-        held: Option<NotificationState>,
+        hold: Option<NotificationState>,
         check: &mut Check,
         at: Timestamp,
         now: Timestamp,
     ) {
         let is_full = self.state.outbox.is_full_for(check.project);
-        check.state.notification = held.unwrap_or(if is_full {
+        check.state.notification = hold.unwrap_or(if is_full {
             NotificationState::Undelivered
         } else {
             NotificationState::Notified
         });
-        if held.is_none() && is_full {
-            self.audience_notes.set_undelivered(check);
+        if hold.is_none() && is_full {
+            self.audience_states.record_outbox_full(check);
         }
-        if held.is_none() && !self.queue_alerts(check, AlertEvent::Down, at, now) {
+        if hold.is_none() && !self.queue_alerts(check, AlertEvent::Down, at, now) {
             check.state.notification = NotificationState::Undelivered;
-            self.log_unnotified(check, at, now);
+            self.record_unnotified(check, at, now);
         }
     }
 
     /// Logs that an alert for a downtime reaches no channel, and the reason.
-    fn log_unnotified(&mut self, check: &Check, at: Timestamp, now: Timestamp) {
+    fn record_unnotified(&mut self, check: &Check, at: Timestamp, now: Timestamp) {
         let Some(unnotified) = self.state.unnotified_reason(check) else {
             return;
         };
@@ -197,7 +197,7 @@ impl WorkingState {
     pub(super) fn close_alerts(&mut self, check: &Check, now: Timestamp) {
         self.compare_audience_of(check, now);
         let deleted_check = Box::new(DeletedCheck {
-            names: NameSet::from_settings(&check.settings),
+            names: CheckLabels::from_settings(&check.settings),
             unique_key: UniqueKey::of_check(check.uuid),
         });
         let outbox = &self.state.outbox;
@@ -211,16 +211,16 @@ impl WorkingState {
                 // A recovery that is being sent stays one until its next attempt.
                 if !is_sending {
                     row.event = AlertEvent::Closed;
-                    // An attempt may have begun before the last start.
+                    // An attempt may have been started before the last startup.
                     row.may_be_duplicate = row.may_have_arrived();
                     row.attempt_started = None;
                 }
-                self.record_change(Change::Queued(Arc::new(row)));
+                self.record_change(Change::OutboxRow(Arc::new(row)));
             } else if !is_sending {
-                self.finish_row(&row, DeliveryResult::Skipped, CHECK_GONE, now);
+                self.finish_row(&row, DeliveryResult::Skipped, CHECK_DELETED, now);
             }
         }
-        if let NotificationState::Pending { .. } = check.state.notification {
+        if check.state.is_alert_held() {
             let row = self.new_outbox_row(
                 ChannelId(0),
                 check,
@@ -228,7 +228,7 @@ impl WorkingState {
                 check.state.changed,
                 now,
             );
-            self.log_delivery(&row, DeliveryResult::Skipped, CHECK_GONE, now);
+            self.log_delivery(&row, DeliveryResult::Skipped, CHECK_DELETED, now);
         }
         if check.state.notification.is_notified() {
             for channel in self.state.audience(check, AlertEvent::Closed).into_values() {
@@ -259,10 +259,10 @@ impl WorkingState {
                 .is_some_and(|channel| channel.settings.handles_event(AlertEvent::Closed))
     }
 
-    /// Keeps the names under which a downtime was alerted, if the check is about to be stored with
-    /// other names. A receiver that identifies incidents by their labels gets the end under the
-    /// same names.
-    pub(super) fn keep_alerted_names(&mut self, check: &mut Check) {
+    /// Keeps the labels under which a downtime was notified, if the check is about to be stored
+    /// with others. A receiver that identifies incidents by their labels gets the end under the
+    /// same ones.
+    pub(super) fn keep_alerted_labels(&mut self, check: &mut Check) {
         let Some(old) = self
             .state
             .check(check.id)
@@ -270,38 +270,39 @@ impl WorkingState {
         else {
             return;
         };
-        let names = check
-            .alerted_names
+        let labels = check
+            .alerted_labels
             .take()
-            .unwrap_or_else(|| Arc::new(NameSet::from_settings(&old.settings)));
-        check.alerted_names =
-            Some(names).filter(|names| **names != NameSet::from_settings(&check.settings));
-        let is_by_labels = |channel: &Channel| crate::channels::needs_resend(&channel.settings);
+            .unwrap_or_else(|| Arc::new(CheckLabels::from_settings(&old.settings)));
+        check.alerted_labels =
+            Some(labels).filter(|labels| **labels != CheckLabels::from_settings(&check.settings));
+        let identifies_by_labels =
+            |channel: &Channel| crate::channels::needs_resend(&channel.settings);
         let rows = self
             .state
             .outbox
             .rows_of_check(check.id)
-            .filter(|row| row.alerted_names != check.alerted_names);
+            .filter(|row| row.alerted_labels != check.alerted_labels);
         let rows = rows.filter(|row| {
             self.state
                 .channel(row.channel)
-                .is_some_and(|channel| is_by_labels(channel))
+                .is_some_and(|channel| identifies_by_labels(channel))
         });
         for row in rows.cloned().collect::<Vec<_>>() {
             let row = OutboxRow {
-                alerted_names: check.alerted_names.clone(),
+                alerted_labels: check.alerted_labels.clone(),
                 ..OutboxRow::clone(&row)
             };
-            self.record_change(Change::Queued(Arc::new(row)));
+            self.record_change(Change::OutboxRow(Arc::new(row)));
         }
     }
 
-    pub(super) fn update_health(&mut self, id: ChannelId, note: impl FnOnce(&mut ChannelHealth)) {
+    pub(super) fn update_health(&mut self, id: ChannelId, update: impl FnOnce(&mut ChannelHealth)) {
         let Some(channel) = self.state.channel(id) else {
             return;
         };
         let mut health = channel.health.clone();
-        note(&mut health);
+        update(&mut health);
         if health != channel.health {
             let channel = Channel {
                 health,

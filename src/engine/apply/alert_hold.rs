@@ -23,7 +23,7 @@ impl WorkingState {
         windows_may_differ: bool,
         now: Timestamp,
     ) {
-        let NotificationState::Pending { at, reason: held } = check.state.notification else {
+        let NotificationState::Pending { at, reason } = check.state.notification else {
             return;
         };
         if check.state.status != Status::Down {
@@ -37,52 +37,60 @@ impl WorkingState {
             None
         };
         if at <= now
-            && held == HoldReason::BelowThreshold
+            && reason == HoldReason::BelowThreshold
             && outage.is_none()
             && check.state.has_missed_ping(&check.settings, now)
         {
             // This ping cannot have been lost during an outage of the server.
             check.state.count_missed_ping();
         }
-        let now_or_never = match held {
-            // The check has reported a failure since, which is an event of its own.
-            _ if !matches!(
-                held,
-                HoldReason::BelowThreshold | HoldReason::MaintenanceWindow | HoldReason::Trial
-            ) && check.state.outcomes.newest_first().next() == Some(RunOutcome::Fail) =>
-            {
-                true
+        let is_reason_gone = self.is_hold_over(check, reason, windows_may_differ, now);
+        // Another outage of the server covered the time in which the check could have reported.
+        let next_recheck = outage
+            .filter(|_| reason == HoldReason::ServerOutage && !is_reason_gone)
+            .and_then(|outage| recheck_after_outage(check, outage, now));
+        if let Some(at) = next_recheck.filter(|recheck| *recheck > at) {
+            check.state.notification = NotificationState::Pending { at, reason };
+        } else if at <= now || is_reason_gone {
+            let hold = self.find_hold(check, Some(reason), now);
+            self.alert_unless_held(hold, check, check.state.changed, now);
+        }
+    }
+
+    /// True if the reason for holding the alert of a check no longer exists, even if the time of
+    /// the next decision has not come.
+    fn is_hold_over(
+        &mut self,
+        check: &Check,
+        reason: HoldReason,
+        windows_may_differ: bool,
+        now: Timestamp,
+    ) -> bool {
+        // A failure that the check has reported since is an event of its own.
+        let has_failed = || check.state.outcomes.newest_first().next() == Some(RunOutcome::Fail);
+        match reason {
+            HoldReason::ServerOutage => has_failed(),
+            HoldReason::ParentPending => has_failed() || check.settings.parents.ids().is_empty(),
+            HoldReason::ParentDown(parent) => {
+                has_failed() || !check.settings.parents.ids().contains(&parent)
             }
-            HoldReason::ServerOutage => false,
             // The window was deleted, or the check has other tags.
             HoldReason::MaintenanceWindow => {
                 windows_may_differ && self.hold_for_window(check, now).is_none()
             }
             HoldReason::Trial => !self.is_project_on_trial(check),
-            HoldReason::ParentPending => check.settings.parents.ids().is_empty(),
-            HoldReason::ParentDown(parent) => !check.settings.parents.ids().contains(&parent),
             HoldReason::BelowThreshold => {
                 check.state.failures >= u16::from(check.settings.failure_threshold.get())
             }
-        };
-        // Another outage of the server covered the time in which the check could have reported.
-        let again = outage
-            .filter(|_| held == HoldReason::ServerOutage && !now_or_never)
-            .and_then(|outage| recheck_after_outage(check, outage, now));
-        if let Some(at) = again.filter(|again| *again > at) {
-            check.state.notification = NotificationState::Pending { at, reason: held };
-        } else if at <= now || now_or_never {
-            let held = self.find_hold(check, Some(held), now);
-            self.alert_unless_held(held, check, check.state.changed, now);
         }
     }
 
-    /// Reason to hold the alert for a downtime. `before` is the reason for which it was held so
-    /// far. `None` if the alert is not held.
+    /// Reason to hold the alert for a downtime. `previous_reason` is the one for which it was held
+    /// so far. `None` if the alert is not held.
     pub(super) fn find_hold(
         &mut self,
         check: &Check,
-        before: Option<HoldReason>,
+        previous_reason: Option<HoldReason>,
         now: Timestamp,
     ) -> Option<NotificationState> {
         if self.is_project_on_trial(check) {
@@ -91,13 +99,13 @@ impl WorkingState {
                 reason: HoldReason::Trial,
             });
         }
-        if let Some(held) = Self::hold_for_failures(check, now) {
-            return Some(held);
+        if let Some(hold) = Self::hold_for_failures(check, now) {
+            return Some(hold);
         }
-        if let Some(held) = self.hold_for_window(check, now) {
-            return Some(held);
+        if let Some(hold) = self.hold_for_window(check, now) {
+            return Some(hold);
         }
-        self.hold_for_parents(check, before, now)
+        self.hold_for_parents(check, previous_reason, now)
     }
 
     /// True if the project of a check is on trial.
@@ -183,12 +191,12 @@ pub(super) fn recheck_after_outage(
     } else {
         Some(outage.to.plus_secs(check.settings.timeout.get()))
     };
-    let chance = expected
+    let next_report = expected
         .filter(|_| from <= outage.to)
         .map(|expected| expected.plus_secs(check.settings.grace.get()));
     Some(
-        chance
-            .filter(|chance| *chance < end)
+        next_report
+            .filter(|next_report| *next_report < end)
             .unwrap_or(outage.to.plus_secs(OUTAGE_RECHECK_SECS)),
     )
 }

@@ -31,10 +31,10 @@ impl WorkingState {
         for step in &plan.steps {
             match step {
                 PlanStep::UpdateCheck(id, settings) => {
-                    self.expire_before_edit(*id, &settings.parents, now);
+                    self.evaluate_before_edit(*id, &settings.parents, now);
                 }
                 PlanStep::PauseCheck(id) | PlanStep::Delete(ExistingObject::Check(id)) => {
-                    self.expire_if_due(*id, now);
+                    self.evaluate_if_due(*id, now);
                 }
                 _ => {}
             }

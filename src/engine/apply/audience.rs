@@ -9,14 +9,14 @@
 //!
 //! Commands record the channels that join and leave. At the end of a command these audiences are
 //! compared with the earlier ones, as far as the rows for alerts allow; later commands compare the
-//! rest. A start finds incidents that are still to be closed in the delivery log.
+//! rest. Startup finds incidents that are still to be closed in the delivery log.
 
-mod notes;
+mod audience_states;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-pub use notes::{AudienceNote, AudienceNotes};
+pub use audience_states::{AudienceState, AudienceStates};
 
 use super::super::state::State;
 use super::WorkingState;
@@ -41,56 +41,56 @@ impl WorkingState {
     pub(super) fn is_unnotified(&self, check: &Check, channel: &Channel) -> bool {
         // An alert that is resent regularly needs no delivery.
         !channels::needs_resend(&channel.settings)
-            && self.audience_notes.is_unnotified(check, channel.id)
+            && self.audience_states.is_unnotified(check, channel.id)
     }
 
     /// Records that a channel was not notified of the newest downtime of a check: the row ended
-    /// with `outcome` before it was ever sent.
-    pub(super) fn note_unsent(&mut self, row: &OutboxRow, outcome: DeliveryResult) {
+    /// with `result` before it was ever sent.
+    pub(super) fn record_unsent(&mut self, row: &OutboxRow, result: DeliveryResult) {
         if row.event != AlertEvent::Down || row.attempts > 0 {
             return;
         }
         let Some(channel) = self.state.channel(row.channel) else {
             return;
         };
-        if !is_end_suppressed(channel, outcome) {
+        if !skips_recovery(channel, result) {
             return;
         }
         let is_newest = |check: &&Check| row.flip >= check.state.last_flip;
         if let Some(check) = self.state.check(row.check).filter(is_newest)
-            && !self.audience_notes.is_unnotified(check, row.channel)
+            && !self.audience_states.is_unnotified(check, row.channel)
         {
-            self.audience_notes
-                .set(check, row.channel, AudienceNote::Unnotified);
+            self.audience_states
+                .set(check, row.channel, AudienceState::Unnotified);
         }
     }
 
     /// Records that a channel was notified of all checks of its audience that are down, by a
     /// reminder that names them.
-    pub(super) fn note_reminded(&mut self, id: ChannelId) {
+    pub(super) fn record_reminded(&mut self, id: ChannelId) {
         let Some(channel) = self.state.channel(id) else {
             return;
         };
-        let unnotified = self.audience_notes.unnotified_of(channel.project, id);
+        let unnotified = self.audience_states.unnotified_of(channel.project, id);
         if unnotified.is_empty() {
             return;
         }
-        let hearing = self.state.audience_membership(channel);
+        let membership = self.state.audience_membership(channel);
         for check in unnotified
             .into_iter()
             .filter_map(|id| self.state.check(id))
-            .filter(|check| hearing.includes(check))
+            .filter(|check| membership.includes(check))
         {
-            self.audience_notes.set_notified(check, id);
+            self.audience_states.set_notified(check, id);
         }
     }
 
-    /// Handles a channel that joins the audience of a check after its downtime was alerted.
+    /// Handles a channel that joins the audience of a check after its downtime was notified.
     fn join_audience(&mut self, channel: &Channel, check: &Check, now: Timestamp) {
-        match self.audience_notes.get(check, channel.id) {
-            Some(AudienceNote::Left) => self.audience_notes.set_notified(check, channel.id),
-            Some(AudienceNote::Closed) => {
-                self.audience_notes.set_notified(check, channel.id);
+        match self.audience_states.get(check, channel.id) {
+            Some(AudienceState::Left) => self.audience_states.set_notified(check, channel.id),
+            Some(AudienceState::Closed) => {
+                self.audience_states.set_notified(check, channel.id);
                 if channel.settings.handles_event(AlertEvent::Down) {
                     let row = self.new_outbox_row(
                         channel.id,
@@ -102,7 +102,7 @@ impl WorkingState {
                     self.queue_row(channel, row, now);
                 }
             }
-            Some(AudienceNote::Unnotified | AudienceNote::Notified) => {}
+            Some(AudienceState::Unnotified | AudienceState::Notified) => {}
             None if !channel.settings.handles_event(AlertEvent::Down)
                 || channels::needs_resend(&channel.settings) => {}
             None => {
@@ -113,13 +113,13 @@ impl WorkingState {
                     check.state.changed,
                     now,
                 );
-                self.note_unsent(&row, DeliveryResult::Skipped);
+                self.record_unsent(&row, DeliveryResult::Skipped);
                 self.log_delivery(&row, DeliveryResult::Skipped, JOINED_LATE, now);
             }
         }
     }
 
-    /// Handles a channel that leaves the audience of a check after its downtime was alerted.
+    /// Handles a channel that leaves the audience of a check after its downtime was notified.
     fn leave_audience(&mut self, channel: &Channel, check: &Check, now: Timestamp) {
         if self.is_unnotified(check, channel) {
             return;
@@ -127,17 +127,17 @@ impl WorkingState {
         if channel.settings.handles_event(AlertEvent::Closed) {
             let row = self.new_outbox_row(channel.id, check, AlertEvent::Closed, now, now);
             self.queue_row(channel, row, now);
-            self.audience_notes
-                .set(check, channel.id, AudienceNote::Closed);
+            self.audience_states
+                .set(check, channel.id, AudienceState::Closed);
         } else {
-            self.audience_notes
-                .set(check, channel.id, AudienceNote::Left);
+            self.audience_states
+                .set(check, channel.id, AudienceState::Left);
         }
     }
 
     /// Records the channels that join and leave the audience of a check that is down, before the
     /// check gets other settings.
-    pub(super) fn note_audience_of(&mut self, check: &Check) {
+    pub(super) fn record_audience_of(&mut self, check: &Check) {
         let Some(old) = self
             .state
             .check(check.id)
@@ -159,11 +159,11 @@ impl WorkingState {
             .flat_map(|channel| with_members(&self.state, channel))
             .collect();
         for channel in channels.into_iter().filter_map(|id| self.state.channel(id)) {
-            let hearing = self.state.audience_membership(channel);
-            let was_in = hearing.includes(old);
-            if was_in != hearing.includes(check) {
-                self.audience_notes
-                    .note_membership_change(check, channel.id, was_in);
+            let membership = self.state.audience_membership(channel);
+            let was_in = membership.includes(old);
+            if was_in != membership.includes(check) {
+                self.audience_states
+                    .record_membership_change(check, channel.id, was_in);
             }
         }
     }
@@ -174,11 +174,11 @@ impl WorkingState {
         let Some(project_state) = self
             .state
             .project(channel.project)
-            .filter(|project_state| !project_state.alerted_down().is_empty())
+            .filter(|project_state| !project_state.notified_downtimes().is_empty())
         else {
             return change(self);
         };
-        let announced: Vec<_> = project_state.alerted_down().iter().copied().collect();
+        let notified_checks: Vec<_> = project_state.notified_downtimes().iter().copied().collect();
         // Only the audiences of these channels can differ afterwards.
         let groups = project_state
             .channels
@@ -189,35 +189,35 @@ impl WorkingState {
         let ids: BTreeSet<_> = groups
             .flat_map(|group| with_members(&self.state, group))
             .collect();
-        let hearing = |state: &State, id| {
+        let membership = |state: &State, id| {
             state
                 .channel(id)
                 .map(|channel| state.audience_membership(channel))
         };
         let before: Vec<_> = ids
             .into_iter()
-            .map(|id| (id, hearing(&self.state, id)))
+            .map(|id| (id, membership(&self.state, id)))
             .collect();
         change(self);
         let mut changed = Vec::new();
         for (id, old) in before {
             changed.extend(
-                hearing(&self.state, id)
+                membership(&self.state, id)
                     .filter(|new| old.as_ref() != Some(new))
                     .map(|new| (id, old, new)),
             );
         }
         let pairs = changed
             .iter()
-            .flat_map(|changed| announced.iter().map(move |check| (changed, *check)));
+            .flat_map(|changed| notified_checks.iter().map(move |check| (changed, *check)));
         for ((channel, old, new), check) in pairs.take(MAX_COMPARED_PAIRS) {
             let Some(check) = self.state.check(check) else {
                 continue;
             };
             let was_in = old.as_ref().is_some_and(|old| old.includes(check));
             if was_in != new.includes(check) {
-                self.audience_notes
-                    .note_membership_change(check, *channel, was_in);
+                self.audience_states
+                    .record_membership_change(check, *channel, was_in);
             }
         }
     }
@@ -226,7 +226,7 @@ impl WorkingState {
     pub(super) fn compare_audiences(&mut self, now: Timestamp) {
         let mut known = HashMap::new();
         while self.has_alert_rows_left()
-            && let Some((check, channel, was_in)) = self.audience_notes.take_next_pending()
+            && let Some((check, channel, was_in)) = self.audience_states.take_next_pending()
         {
             let found = self
                 .state
@@ -236,18 +236,18 @@ impl WorkingState {
             let (Some(check), Some(channel)) = (found, self.state.channel(channel).cloned()) else {
                 continue;
             };
-            let hearing = known
+            let membership = known
                 .entry(channel.id)
                 .or_insert_with(|| self.state.audience_membership(&channel));
-            let is_in = hearing.includes(&check);
-            self.compare_membership(&channel, &check, (was_in, is_in), now);
+            let is_in = membership.includes(&check);
+            self.compare_membership(&channel, &check, was_in, is_in, now);
         }
     }
 
     /// Compares the audience of a check whose downtime is about to end. `check` is the check as it
     /// will be stored.
     pub(super) fn compare_audience_of(&mut self, check: &Check, now: Timestamp) {
-        let moved = self.audience_notes.take_pending_of(check);
+        let moved = self.audience_states.take_pending_of(check);
         // The rows are about the flip at which it went down.
         let Some(old) = self.state.check(check.id).filter(|_| !moved.is_empty()) else {
             return;
@@ -259,7 +259,7 @@ impl WorkingState {
         for (channel, was_in) in moved {
             if let Some(channel) = self.state.channel(channel).cloned() {
                 let is_in = self.state.audience_membership(&channel).includes(&check);
-                self.compare_membership(&channel, &check, (was_in, is_in), now);
+                self.compare_membership(&channel, &check, was_in, is_in, now);
             }
         }
     }
@@ -268,10 +268,11 @@ impl WorkingState {
         &mut self,
         channel: &Channel,
         check: &Check,
-        was_and_is_in: (bool, bool),
+        was_in: bool,
+        is_in: bool,
         now: Timestamp,
     ) {
-        match was_and_is_in {
+        match (was_in, is_in) {
             (true, false) => self.leave_audience(channel, check, now),
             (false, true) => self.join_audience(channel, check, now),
             (true, true) | (false, false) => {}
@@ -279,10 +280,10 @@ impl WorkingState {
     }
 }
 
-/// True if a channel is not notified of the end of a downtime, since its alert ended with `outcome`
+/// True if a channel is not notified of the end of a downtime, since its alert ended with `result`
 /// before it was ever sent.
-pub fn is_end_suppressed(channel: &Channel, outcome: DeliveryResult) -> bool {
-    match outcome {
+pub fn skips_recovery(channel: &Channel, result: DeliveryResult) -> bool {
+    match result {
         // The incident may have been opened through another channel with the same key.
         DeliveryResult::Skipped => !channel.settings.handles_event(AlertEvent::Closed),
         DeliveryResult::Failed => true,
@@ -290,7 +291,7 @@ pub fn is_end_suppressed(channel: &Channel, outcome: DeliveryResult) -> bool {
     }
 }
 
-/// A channel, and its members if it is a group.
+/// Numbers of a channel and, if it is a group, of its members.
 fn with_members<'a>(
     state: &'a State,
     channel: &'a Channel,

@@ -16,7 +16,7 @@ use crate::domain::timestamp::Timestamp;
 
 /// Maximum number of children of a check that are evaluated before it changes. The next tick
 /// evaluates the others.
-const MAX_EXPIRED_CHILDREN: usize = 512;
+const MAX_EVALUATED_CHILDREN: usize = 512;
 
 impl WorkingState {
     pub(super) fn create_check(
@@ -81,7 +81,7 @@ impl WorkingState {
         settings: CheckSettings,
         now: Timestamp,
     ) -> Check {
-        self.expire_before_edit(check.id, &settings.parents, now);
+        self.evaluate_before_edit(check.id, &settings.parents, now);
         let mut check = self.find_check(check.id).unwrap_or(check);
         let mut flips = Vec::new();
         check
@@ -112,7 +112,7 @@ impl WorkingState {
         turn: impl FnOnce(&mut CheckState, &CheckSettings, &mut Vec<Flip>) -> bool,
     ) -> ApplyResult {
         // Also if the command is refused: a passed deadline stays passed.
-        self.expire_if_due(id, now);
+        self.evaluate_if_due(id, now);
         let mut check = self.find_check(id)?;
         let mut flips = Vec::new();
         if !turn(&mut check.state, &check.settings, &mut flips) {
@@ -124,18 +124,18 @@ impl WorkingState {
     }
 
     pub(super) fn delete_check(&mut self, id: CheckId, now: Timestamp) -> ApplyResult {
-        self.expire_if_due(id, now);
+        self.evaluate_if_due(id, now);
         let check = self.find_check(id)?;
         self.close_alerts(&check, now);
-        self.record_change(Change::CheckGone(id));
+        self.record_change(Change::CheckDeleted(id));
         self.release_children(check.project, id, now);
         Ok(CommandOutcome::Check(Box::new(check)))
     }
 
     /// Applies due deadlines and alert decisions of these checks, in the order in which they fell
-    /// due: a parent that goes down first suppresses its children. Stops when the batch has enough
-    /// rows for alerts; the rest of the checks stays due.
-    pub(super) fn expire_checks(&mut self, ids: &[CheckId], now: Timestamp) -> CommandOutcome {
+    /// due: a parent that goes down first holds the alerts of its children. Stops when the batch
+    /// has enough rows for alerts; the rest of the checks stays due.
+    pub(super) fn evaluate_checks(&mut self, ids: &[CheckId], now: Timestamp) -> CommandOutcome {
         let mut due: Vec<_> = ids.iter().filter_map(|id| self.state.check(*id)).collect();
         due.sort_by_cached_key(|check| (check.state.next_evaluation(&check.settings), check.id));
         let due: Vec<_> = due.into_iter().map(|check| check.id).collect();
@@ -143,12 +143,12 @@ impl WorkingState {
             if !self.has_alert_rows_left() {
                 break;
             }
-            self.expire_one(id, now);
+            self.evaluate_one(id, now);
         }
         CommandOutcome::Completed
     }
 
-    fn expire_one(&mut self, id: CheckId, now: Timestamp) {
+    fn evaluate_one(&mut self, id: CheckId, now: Timestamp) {
         let Ok(mut check) = self.find_check(id) else {
             return;
         };
@@ -159,12 +159,12 @@ impl WorkingState {
         }
     }
 
-    /// Applies what is due for one check, as `ExpireChecks` does: its deadline, or the decision
+    /// Applies what is due for one check, as `EvaluateChecks` does: its deadline, or the decision
     /// about a held alert. Every command about a check begins with this, so that the set of
     /// notified channels does not depend on which command comes first. Its parents are evaluated
     /// before it, in the order in which they fell due, and its children after it, because they
     /// depend on this check.
-    pub(super) fn expire_if_due(&mut self, id: CheckId, now: Timestamp) {
+    pub(super) fn evaluate_if_due(&mut self, id: CheckId, now: Timestamp) {
         let decides = |check: &Check| {
             check.state.is_alert_held()
                 || check
@@ -173,20 +173,20 @@ impl WorkingState {
                     .is_some_and(|at| at <= now)
         };
         if self.state.check(id).is_some_and(decides) {
-            self.expire_with_parents(id, &[], now);
+            self.evaluate_with_parents(id, &[], now);
         }
-        self.expire_children(id, now, now);
+        self.evaluate_children(id, now, now);
     }
 
     /// Applies what is due for a check and its parents before the check gets other settings, which
     /// may take it down. `parents` are those it will have.
-    pub(super) fn expire_before_edit(&mut self, id: CheckId, parents: &Parents, now: Timestamp) {
-        self.expire_with_parents(id, parents.ids(), now);
-        self.expire_children(id, now, now);
+    pub(super) fn evaluate_before_edit(&mut self, id: CheckId, parents: &Parents, now: Timestamp) {
+        self.evaluate_with_parents(id, parents.ids(), now);
+        self.evaluate_children(id, now, now);
     }
 
     /// Applies what is due for a check, for all checks it depends on and for `new_parents`.
-    fn expire_with_parents(&mut self, id: CheckId, new_parents: &[CheckId], now: Timestamp) {
+    fn evaluate_with_parents(&mut self, id: CheckId, new_parents: &[CheckId], now: Timestamp) {
         let due = |id: CheckId| {
             let check = self.state.check(id)?;
             let at = check
@@ -198,9 +198,9 @@ impl WorkingState {
         // Several paths may lead to a parent: each is visited once.
         let mut next: Vec<_> = new_parents.iter().copied().chain([id]).collect();
         let mut visited: BTreeSet<_> = next.iter().copied().collect();
-        let mut all = BTreeSet::new();
+        let mut due_checks = BTreeSet::new();
         while let Some(id) = next.pop() {
-            all.extend(due(id));
+            due_checks.extend(due(id));
             let parents = self
                 .state
                 .check(id)
@@ -212,12 +212,14 @@ impl WorkingState {
                     .filter(|parent| visited.insert(*parent)),
             );
         }
-        all.into_iter().for_each(|(_, id)| self.expire_one(id, now));
+        due_checks
+            .into_iter()
+            .for_each(|(_, id)| self.evaluate_one(id, now));
     }
 
     /// Applies what fell due by `until` for the checks that depend on a check that is about to
     /// change.
-    pub(super) fn expire_children(&mut self, parent: CheckId, until: Timestamp, now: Timestamp) {
+    pub(super) fn evaluate_children(&mut self, parent: CheckId, until: Timestamp, now: Timestamp) {
         let Some(project) = self
             .state
             .check(parent)
@@ -235,7 +237,7 @@ impl WorkingState {
             for child in project
                 .children_of(parent)
                 .filter_map(|id| self.state.check(id))
-                .take(MAX_EXPIRED_CHILDREN - seen)
+                .take(MAX_EVALUATED_CHILDREN - seen)
             {
                 due.extend(
                     child
@@ -251,15 +253,15 @@ impl WorkingState {
         for (_, id) in due {
             // The others stay due.
             if self.has_alert_rows_left() {
-                self.expire_one(id, now);
+                self.evaluate_one(id, now);
             }
         }
     }
 
-    pub(super) fn set_alerting(
+    pub(super) fn update_alert_settings(
         &mut self,
         id: CheckId,
-        after: Option<FailureThreshold>,
+        failure_threshold: Option<FailureThreshold>,
         parents: Option<Parents>,
         now: Timestamp,
     ) -> ApplyResult {
@@ -269,10 +271,10 @@ impl WorkingState {
                 .map_err(CommandError::InvalidParents)?;
         }
         let parents = parents.unwrap_or_else(|| check.settings.parents.clone());
-        self.expire_before_edit(id, &parents, now);
+        self.evaluate_before_edit(id, &parents, now);
         check.state = self.find_check(id)?.state;
         let settings = Arc::make_mut(&mut check.settings);
-        settings.failure_threshold = after.unwrap_or(settings.failure_threshold);
+        settings.failure_threshold = failure_threshold.unwrap_or(settings.failure_threshold);
         settings.parents = parents;
         check.state.unused_since_import = false;
         Ok(CommandOutcome::Check(Box::new(self.put_check(
@@ -302,7 +304,7 @@ impl WorkingState {
             if check.project != project || check.settings.channels.contains(&channel) == assigned {
                 continue;
             }
-            self.expire_if_due(id, now);
+            self.evaluate_if_due(id, now);
             check.state = self
                 .state
                 .check(id)
@@ -322,13 +324,13 @@ impl WorkingState {
         Ok(CommandOutcome::ChannelAssigned(count))
     }
 
-    pub(super) fn rearm_checks(&mut self, ids: &[CheckId], now: Timestamp) -> CommandOutcome {
+    pub(super) fn clamp_future_times(&mut self, ids: &[CheckId], now: Timestamp) -> CommandOutcome {
         for id in ids {
             let Ok(mut check) = self.find_check(*id) else {
                 continue;
             };
             if check.state.has_future_times(&check.settings, now) {
-                self.expire_if_due(*id, now);
+                self.evaluate_if_due(*id, now);
                 check.state = self
                     .state
                     .check(*id)
@@ -343,22 +345,22 @@ impl WorkingState {
         CommandOutcome::Completed
     }
 
-    /// Refuses if the number of checks in the project has reached its limit. `most` derives the
+    /// Refuses if the number of checks in the project has reached its limit. `limit_of` derives the
     /// limit from the project's check limit.
     pub(super) fn ensure_check_limit(
         &self,
         project: ProjectId,
-        most: impl FnOnce(Option<usize>) -> Option<usize>,
+        limit_of: impl FnOnce(Option<usize>) -> Option<usize>,
     ) -> Result<(), CommandError> {
         let project_state = self.state.project(project).ok_or(CommandError::NotFound)?;
         // A u32 fits a usize on every target with sockets.
-        let most = most(
+        let limit = limit_of(
             project_state
                 .project
                 .check_limit
                 .map(|limit| limit as usize),
         );
-        if most.is_some_and(|most| project_state.checks.len() >= most) {
+        if limit.is_some_and(|limit| project_state.checks.len() >= limit) {
             Err(CommandError::CheckLimitReached)
         } else {
             Ok(())
@@ -392,7 +394,7 @@ impl WorkingState {
             project,
             settings: Arc::new(settings),
             state: CheckState::new(now),
-            alerted_names: None,
+            alerted_labels: None,
         };
         self.put_check(check, &[], now)
     }
@@ -427,8 +429,8 @@ impl WorkingState {
     }
 
     pub(super) fn put_check(&mut self, mut check: Check, flips: &[Flip], now: Timestamp) -> Check {
-        self.keep_alerted_names(&mut check);
-        self.note_audience_of(&check);
+        self.keep_alerted_labels(&mut check);
+        self.record_audience_of(&check);
         self.record_flips(&mut check, Arrival(0), flips, now);
         self.reconsider_held_alert(&mut check, true, now);
         self.record_change(Change::Check(Box::new(check.clone())));

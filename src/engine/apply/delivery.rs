@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::super::command::{CommandError, CommandOutcome, DeliveryReport, SendOutcome};
 use super::super::state::Change;
-use super::outbox::{CHANNEL_DISABLED, CHECK_GONE};
+use super::outbox::{CHANNEL_DISABLED, CHECK_DELETED};
 use super::{ApplyResult, WorkingState};
 use crate::domain::alert::{
-    AlertEvent, BatchPart, DeliveryProof, DeliveryRecord, DeliveryResult, NotificationState,
+    AlertEvent, DeliveryProof, DeliveryRecord, DeliveryResult, MessagePart, NotificationState,
     OutboxRow, Recipient,
 };
 use crate::domain::channel::ChannelClass;
@@ -21,13 +21,13 @@ const MAX_INTERRUPTIONS: u8 = 3;
 const MAX_UNSENDABLE_ROWS: usize = 512;
 
 /// Reasons for which a row was not sent.
-const CHANNEL_GONE: &str = "the channel was deleted";
+const CHANNEL_DELETED: &str = "the channel was deleted";
 const INTERRUPTED: &str = "sending it ended the server three times";
 
 impl WorkingState {
     /// True if the check of a row was deleted while the row was being sent. It is not sent again,
     /// unless it announces the deletion.
-    fn is_check_gone(&self, row: &OutboxRow) -> bool {
+    fn is_check_deleted(&self, row: &OutboxRow) -> bool {
         row.deleted_check.is_none()
             && row.check != CheckId(0)
             && self.state.check(row.check).is_none()
@@ -36,7 +36,7 @@ impl WorkingState {
     /// True if a row was begun as part of a message whose last row never began, so that nothing was
     /// sent.
     fn is_unsent_part(&self, row: &OutboxRow) -> bool {
-        let last = |part: BatchPart| {
+        let last = |part: MessagePart| {
             self.state
                 .outbox
                 .get(part.last_row)
@@ -45,23 +45,23 @@ impl WorkingState {
         row.part.is_some_and(last)
     }
 
-    /// Begins attempts: from here on, they may have arrived. Returns the rows that are still to be
-    /// sent. `last_row`: the row of their message that begins last, if the message takes several
-    /// commands.
-    pub(super) fn begin_deliveries(
+    /// Starts attempts: from here on, they may have arrived. Returns the rows that are still to be
+    /// sent. `last_row`: the row of their message that is started last, if the message takes
+    /// several commands.
+    pub(super) fn start_attempts(
         &mut self,
-        numbers: Vec<DeliveryNumber>,
-        last: Option<DeliveryNumber>,
+        rows: Vec<DeliveryNumber>,
+        last_row: Option<DeliveryNumber>,
         now: Timestamp,
     ) -> CommandOutcome {
-        let part = last.and_then(|last| {
-            Some(BatchPart {
-                last_row: last,
-                attempts: self.state.outbox.get(last)?.attempts,
+        let part = last_row.and_then(|last_row| {
+            Some(MessagePart {
+                last_row,
+                attempts: self.state.outbox.get(last_row)?.attempts,
             })
         });
-        let mut begun_rows = Vec::with_capacity(numbers.len());
-        for number in numbers {
+        let mut started_rows = Vec::with_capacity(rows.len());
+        for number in rows {
             // Rows of a deleted or disabled channel are about to be removed.
             let Some(row) = self
                 .state
@@ -86,13 +86,13 @@ impl WorkingState {
                     .map(Recipient::after_interruption)
                     .collect();
             }
-            if self.is_check_gone(&row) {
-                self.finish_row(&row, DeliveryResult::Skipped, CHECK_GONE, now);
+            if self.is_check_deleted(&row) {
+                self.finish_row(&row, DeliveryResult::Skipped, CHECK_DELETED, now);
                 continue;
             }
             if row.interruptions >= MAX_INTERRUPTIONS {
                 self.finish_row(&row, DeliveryResult::Failed, INTERRUPTED, now);
-                self.note_undelivered_alert(&row, now);
+                self.record_undelivered_alert(&row, now);
                 continue;
             }
             if row.deleted_check.is_some() {
@@ -101,10 +101,10 @@ impl WorkingState {
             row.attempts = row.attempts.saturating_add(1);
             (row.attempt_started, row.part) = (Some(now), part);
             let row = Arc::new(row);
-            self.record_change(Change::Queued(Arc::clone(&row)));
-            begun_rows.push(row);
+            self.record_change(Change::OutboxRow(Arc::clone(&row)));
+            started_rows.push(row);
         }
-        CommandOutcome::DeliveriesBegun(begun_rows)
+        CommandOutcome::AttemptsStarted(started_rows)
     }
 
     /// True if a channel still has the settings that a message was sent with. `None`: nothing was
@@ -118,7 +118,7 @@ impl WorkingState {
     }
 
     /// Records the results of an attempt for those recipients that the channel still has.
-    fn note_recipients(&mut self, id: ChannelId, results: &[Recipient], now: Timestamp) {
+    fn record_recipients(&mut self, id: ChannelId, results: &[Recipient], now: Timestamp) {
         let Some(channel) = self.state.channel(id).cloned() else {
             return;
         };
@@ -136,7 +136,7 @@ impl WorkingState {
         let current = results
             .iter()
             .filter(|result| is_recipient(&result.address));
-        self.update_health(id, |health| health.note_recipients(current, now));
+        self.update_health(id, |health| health.record_recipients(current, now));
     }
 
     /// Records the results of attempts.
@@ -163,7 +163,7 @@ impl WorkingState {
                 result.with_outdated_settings()
             };
             if is_current && let Some(recipients) = &recipients {
-                self.note_recipients(channel, recipients, now);
+                self.record_recipients(channel, recipients, now);
             }
             let rows: Vec<_> = rows
                 .iter()
@@ -175,29 +175,7 @@ impl WorkingState {
                 may_have_arrived,
             } = &result
             {
-                for row in rows {
-                    if self.is_check_gone(&row) {
-                        self.finish_row(&row, DeliveryResult::Skipped, CHECK_GONE, now);
-                        continue;
-                    }
-                    let mut row = OutboxRow::clone(&row);
-                    (row.attempt_started, row.may_be_duplicate) =
-                        (None, row.may_be_duplicate || *may_have_arrived);
-                    if let Some(results) = &recipients {
-                        let settings = self.state.channel(channel).map(|channel| &channel.settings);
-                        let is_address = |address: &str| {
-                            settings.is_some_and(|settings| {
-                                settings.recipients().any(|to| to == address)
-                            })
-                        };
-                        row.recipients =
-                            Recipient::after_attempt(&row.recipients, results, is_address);
-                    }
-                    if row.deleted_check.is_some() {
-                        row.event = AlertEvent::Closed;
-                    }
-                    self.record_change(Change::Queued(Arc::new(row)));
-                }
+                self.requeue_rows(channel, rows, *may_have_arrived, recipients.as_ref(), now);
                 if reason.is_empty() || !is_current {
                     // The result says nothing about the channel.
                     continue;
@@ -208,20 +186,20 @@ impl WorkingState {
                 });
                 continue;
             }
-            let outcome = result.delivery_result();
+            let final_result = result.delivery_result();
             let reason = result.reason();
             for row in &rows {
-                let mut delivery = new_delivery_record(row, outcome, reason, now);
+                let mut delivery = new_delivery_record(row, final_result, reason, now);
                 (delivery.status, delivery.merged_into) =
                     (status, merged_into.filter(|first| *first != row.number));
                 self.effects.deliveries.push(delivery);
-                self.record_change(Change::Unqueued(row.number));
-                if outcome == DeliveryResult::Failed {
-                    self.note_undelivered_alert(row, now);
+                self.record_change(Change::OutboxRowDeleted(row.number));
+                if final_result == DeliveryResult::Failed {
+                    self.record_undelivered_alert(row, now);
                 }
-                self.note_unsent(row, outcome);
-                if outcome == DeliveryResult::Delivered && row.event == AlertEvent::StillDown {
-                    self.note_reminded(channel);
+                self.record_unsent(row, final_result);
+                if final_result == DeliveryResult::Delivered && row.event == AlertEvent::StillDown {
+                    self.record_reminded(channel);
                 }
             }
             match result {
@@ -237,9 +215,41 @@ impl WorkingState {
         CommandOutcome::Completed
     }
 
+    /// Keeps rows for another attempt after a failed one, except those of deleted checks.
+    /// `recipients`: results of the attempt, if the message had several recipients.
+    fn requeue_rows(
+        &mut self,
+        channel: ChannelId,
+        rows: Vec<Arc<OutboxRow>>,
+        may_have_arrived: bool,
+        recipients: Option<&Arc<[Recipient]>>,
+        now: Timestamp,
+    ) {
+        for row in rows {
+            if self.is_check_deleted(&row) {
+                self.finish_row(&row, DeliveryResult::Skipped, CHECK_DELETED, now);
+                continue;
+            }
+            let mut row = OutboxRow::clone(&row);
+            (row.attempt_started, row.may_be_duplicate) =
+                (None, row.may_be_duplicate || may_have_arrived);
+            if let Some(results) = recipients {
+                let settings = self.state.channel(channel).map(|channel| &channel.settings);
+                let is_address = |address: &str| {
+                    settings.is_some_and(|settings| settings.recipients().any(|to| to == address))
+                };
+                row.recipients = Recipient::after_attempt(&row.recipients, results, is_address);
+            }
+            if row.deleted_check.is_some() {
+                row.event = AlertEvent::Closed;
+            }
+            self.record_change(Change::OutboxRow(Arc::new(row)));
+        }
+    }
+
     /// Handles a failed alert for a downtime. Unless another channel of the check works, the check
-    /// no longer suppresses alerts of its children.
-    fn note_undelivered_alert(&mut self, row: &OutboxRow, now: Timestamp) {
+    /// no longer holds the alerts of its children.
+    fn record_undelivered_alert(&mut self, row: &OutboxRow, now: Timestamp) {
         let Some(check) = self
             .state
             .check(row.check)
@@ -303,7 +313,7 @@ impl WorkingState {
         };
         let number = row.number;
         if row.event == AlertEvent::Down && row.flip == check.state.last_flip {
-            self.audience_notes.set_notified(&check, channel.id);
+            self.audience_states.set_notified(&check, channel.id);
         }
         self.queue_row(&channel, row, now);
         Ok(CommandOutcome::DeliveryQueued(number))
@@ -330,7 +340,7 @@ impl WorkingState {
         let number = self.next_delivery_number();
         let check = CheckId(0);
         let flip = FlipNumber(0);
-        let outcome = result.delivery_result();
+        let final_result = result.delivery_result();
         let reason = result.reason();
         let event = AlertEvent::Test;
         let attempts = 1;
@@ -342,7 +352,7 @@ impl WorkingState {
             event,
             queued: now,
             finished: now,
-            result: outcome,
+            result: final_result,
             attempts,
             status,
             reason: DeliveryRecord::truncate_reason(reason),
@@ -351,7 +361,7 @@ impl WorkingState {
         };
         self.effects.deliveries.push(delivery);
         self.update_health(channel, |health| {
-            if outcome == DeliveryResult::Delivered {
+            if final_result == DeliveryResult::Delivered {
                 (health.disabled, health.failing, health.proof) =
                     (None, None, DeliveryProof::Delivered);
             } else if is_current {
@@ -359,7 +369,7 @@ impl WorkingState {
             }
         });
         if is_current {
-            self.note_recipients(channel, recipients.as_deref().unwrap_or_default(), now);
+            self.record_recipients(channel, recipients.as_deref().unwrap_or_default(), now);
         }
         Ok(CommandOutcome::Completed)
     }
@@ -446,9 +456,9 @@ impl WorkingState {
             let reason = if self.state.channel(row.channel).is_some() {
                 CHANNEL_DISABLED
             } else {
-                CHANNEL_GONE
+                CHANNEL_DELETED
             };
-            self.note_unsent(&row, DeliveryResult::Skipped);
+            self.record_unsent(&row, DeliveryResult::Skipped);
             self.finish_row(&row, DeliveryResult::Skipped, reason, now);
         }
     }
@@ -456,7 +466,7 @@ impl WorkingState {
 
 pub(super) fn new_delivery_record(
     row: &OutboxRow,
-    outcome: DeliveryResult,
+    result: DeliveryResult,
     reason: &str,
     now: Timestamp,
 ) -> DeliveryRecord {
@@ -468,7 +478,7 @@ pub(super) fn new_delivery_record(
         event: row.event,
         queued: row.queued,
         finished: now,
-        result: outcome,
+        result,
         attempts: row.attempts,
         status: 0,
         reason: DeliveryRecord::truncate_reason(reason),

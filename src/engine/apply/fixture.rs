@@ -11,7 +11,7 @@ use super::super::command::{
     PingSignal, PingTarget,
 };
 use super::super::state::State;
-use super::{AudienceNotes, Effects, SequenceNumbers, WorkingState};
+use super::{AudienceStates, Effects, SequenceNumbers, WorkingState};
 use crate::channels;
 use crate::domain::channel::ChannelSettings;
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
@@ -34,20 +34,20 @@ pub(super) fn working_state() -> WorkingState {
     };
     let state = State::default();
     let effects = Effects::default();
-    let large_body_bytes = usize::MAX;
+    let upload_threshold_bytes = usize::MAX;
     let max_alert_rows = 1000;
-    let full_projects = BTreeSet::new();
+    let projects_at_check_limit = BTreeSet::new();
     let mut working = WorkingState {
         state,
         numbers,
         effects,
-        body_limit: 100,
+        ping_body_limit: 100,
         accepts_pings: true,
-        large_body_bytes,
+        upload_threshold_bytes,
         max_alert_rows,
-        audience_notes: AudienceNotes::default(),
+        audience_states: AudienceStates::default(),
         alert_rows_before: 0,
-        full_projects,
+        projects_at_check_limit,
     };
     let name = ProjectName::parse("p").unwrap();
     let new = NewProject {
@@ -78,7 +78,7 @@ pub(super) fn add_channel(
         project: MAIN_PROJECT,
         name,
         settings,
-        is_by_operator: true,
+        set_by_operator: true,
     };
     match working.apply(Command::CreateChannel(Box::new(new)), NOW) {
         Ok(CommandOutcome::Channel(channel)) => channel.id,
@@ -144,6 +144,6 @@ pub(super) fn fill_outbox(working: &mut WorkingState, channel: ChannelId) {
             NOW,
             NOW,
         );
-        working.record_change(Change::Queued(Arc::new(row)));
+        working.record_change(Change::OutboxRow(Arc::new(row)));
     }
 }

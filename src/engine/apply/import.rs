@@ -129,7 +129,7 @@ impl WorkingState {
                 "a step has too many log entries or bytes".into(),
             ));
         }
-        let is_uploaded = self.long_imported_body(&pings).is_some();
+        let is_uploaded = self.imported_body_to_upload(&pings).is_some();
         let checks = pings
             .iter()
             .map(|ping| ping.check)
@@ -154,7 +154,7 @@ impl WorkingState {
                 return Err(ImportStepError::Invalid("a ping has the number 0".into()));
             }
             log.last_ping = log.last_ping.max(ping.n);
-            staged_pings.push(kept_ping(ping, is_uploaded, now));
+            staged_pings.push(build_kept_ping(ping, is_uploaded, now));
         }
         for NumberedFlip { check, flip } in flips {
             let log = logs.entry(check).or_default();
@@ -199,11 +199,11 @@ impl WorkingState {
     }
 
     /// Body to write before a command that logs these pings: that of a single long one.
-    pub(super) fn long_imported_body(&self, pings: &[NumberedPing]) -> Option<Bytes> {
+    pub(super) fn imported_body_to_upload(&self, pings: &[NumberedPing]) -> Option<Bytes> {
         let [NumberedPing { body, .. }] = pings else {
             return None;
         };
-        (body.len() > self.large_body_bytes).then(|| body.clone())
+        (body.len() > self.upload_threshold_bytes).then(|| body.clone())
     }
 
     fn import_objects(
@@ -301,7 +301,7 @@ impl WorkingState {
 
 /// Converts a ping to its stored form. It has no arrival, since it goes to the kept pings.
 /// `is_uploaded`: its body was written before it.
-fn kept_ping(ping: NumberedPing, is_uploaded: bool, now: Timestamp) -> (Ping, Bytes) {
+fn build_kept_ping(ping: NumberedPing, is_uploaded: bool, now: Timestamp) -> (Ping, Bytes) {
     let NumberedPing {
         check,
         n,

@@ -21,7 +21,7 @@ const PROJECT_ON_TRIAL: &str = "its project is on trial";
 const OUTBOX_FULL: &str = "too much waits to be sent";
 const ENDED_UNSENT: &str = "it was over before it was sent, and too much waits";
 const TOO_MANY_CHANGES: &str = "too many changes of this check wait for this channel";
-pub(super) const CHECK_GONE: &str = "the check was deleted";
+pub(super) const CHECK_DELETED: &str = "the check was deleted";
 
 impl WorkingState {
     pub(super) fn next_delivery_number(&mut self) -> DeliveryNumber {
@@ -40,7 +40,7 @@ impl WorkingState {
         now: Timestamp,
     ) -> OutboxRow {
         OutboxRow {
-            alerted_names: check.alerted_names.clone(),
+            alerted_labels: check.alerted_labels.clone(),
             ..OutboxRow::new(
                 self.next_delivery_number(),
                 channel,
@@ -55,7 +55,7 @@ impl WorkingState {
 
     pub(super) fn queue_row(&mut self, channel: &Channel, mut row: OutboxRow, now: Timestamp) {
         if channel.health.disabled.is_some() {
-            self.note_unsent(&row, DeliveryResult::Skipped);
+            self.record_unsent(&row, DeliveryResult::Skipped);
             return self.log_delivery(&row, DeliveryResult::Skipped, CHANNEL_DISABLED, now);
         }
         if self
@@ -63,7 +63,7 @@ impl WorkingState {
             .project(channel.project)
             .is_some_and(|project_state| project_state.project.is_on_trial())
         {
-            self.note_unsent(&row, DeliveryResult::Skipped);
+            self.record_unsent(&row, DeliveryResult::Skipped);
             return self.log_delivery(&row, DeliveryResult::Skipped, PROJECT_ON_TRIAL, now);
         }
         if self.state.outbox.is_full_for(channel.project)
@@ -97,7 +97,7 @@ impl WorkingState {
                 self.finish_row(old, DeliveryResult::Superseded, TOO_MANY_CHANGES, now);
             }
         }
-        self.record_change(Change::Queued(Arc::new(row)));
+        self.record_change(Change::OutboxRow(Arc::new(row)));
     }
 
     /// True if a row is the end of a downtime that the channel may know: it is queued although the
@@ -107,7 +107,7 @@ impl WorkingState {
         if !matches!(row.event, AlertEvent::Up | AlertEvent::Closed)
             || !channel.settings.handles_event(AlertEvent::Down)
         {
-            self.note_unsent(row, DeliveryResult::Failed);
+            self.record_unsent(row, DeliveryResult::Failed);
             self.log_delivery(row, DeliveryResult::Failed, OUTBOX_FULL, now);
             return false;
         }
@@ -141,24 +141,24 @@ impl WorkingState {
     pub(super) fn finish_row(
         &mut self,
         row: &OutboxRow,
-        outcome: DeliveryResult,
+        result: DeliveryResult,
         reason: &str,
         now: Timestamp,
     ) {
-        self.log_delivery(row, outcome, reason, now);
-        self.record_change(Change::Unqueued(row.number));
+        self.log_delivery(row, result, reason, now);
+        self.record_change(Change::OutboxRowDeleted(row.number));
     }
 
     pub(super) fn log_delivery(
         &mut self,
         row: &OutboxRow,
-        outcome: DeliveryResult,
+        result: DeliveryResult,
         reason: &str,
         now: Timestamp,
     ) {
         self.effects.alert_rows += 1;
         self.effects
             .deliveries
-            .push(new_delivery_record(row, outcome, reason, now));
+            .push(new_delivery_record(row, result, reason, now));
     }
 }

@@ -1,5 +1,5 @@
-//! Suppresses the alert for a check whose parent is down and alerted, unless the check reports a
-//! failure.
+//! Holds the alert for a check whose parent is down and whose channels were notified of that,
+//! unless the check reports a failure.
 
 use super::super::state::Change;
 use super::WorkingState;
@@ -32,12 +32,13 @@ impl WorkingState {
         })
     }
 
-    /// Reason to hold the alert for a downtime because of the parents of the check. `before` is the
-    /// reason for which it was held so far. A check that reported a failure is not held.
+    /// Reason to hold the alert for a downtime because of the parents of the check.
+    /// `previous_reason` is the one for which it was held so far. The alert of a check that
+    /// reported a failure is not held.
     pub(super) fn hold_for_parents(
         &self,
         check: &Check,
-        before: Option<HoldReason>,
+        previous_reason: Option<HoldReason>,
         now: Timestamp,
     ) -> Option<NotificationState> {
         if check.settings.parents.ids().is_empty()
@@ -55,7 +56,7 @@ impl WorkingState {
         };
         let latest = now.plus_secs(HoldReason::RECHECK_SECS);
         if let Some(parent) =
-            parents().find(|parent| self.hides_children(parent, Parents::MAX_LEVELS))
+            parents().find(|parent| self.holds_child_alerts(parent, Parents::MAX_LEVELS))
         {
             return Some(NotificationState::Pending {
                 at: latest,
@@ -63,7 +64,7 @@ impl WorkingState {
             });
         }
         if matches!(
-            before,
+            previous_reason,
             Some(HoldReason::ParentPending | HoldReason::ParentDown(_))
         ) {
             // The decision about the parent was awaited already.
@@ -95,9 +96,8 @@ impl WorkingState {
         })
     }
 
-    /// True if a check is down and its channels were alerted about it, or about a check that it
-    /// depends on.
-    fn hides_children(&self, check: &Check, levels: usize) -> bool {
+    /// True if a check is down and channels were notified of it, or of a check that it depends on.
+    fn holds_child_alerts(&self, check: &Check, levels: usize) -> bool {
         match check.state.notification {
             _ if check.state.status != Status::Down => false,
             NotificationState::Notified => self
@@ -111,15 +111,15 @@ impl WorkingState {
             } if levels > 1 => self
                 .state
                 .check(parent)
-                .is_some_and(|parent| self.hides_children(parent, levels - 1)),
+                .is_some_and(|parent| self.holds_child_alerts(parent, levels - 1)),
             NotificationState::Pending { .. }
             | NotificationState::NotNeeded
             | NotificationState::Undelivered => false,
         }
     }
 
-    /// Releases the children of a check if it no longer suppresses their alerts. Each child then
-    /// has its grace time to report, after which its downtime is alerted.
+    /// Releases the children of a check if it no longer holds their alerts. Each child then has its
+    /// grace time to report, after which its channels are notified.
     pub(super) fn release_children(&mut self, project: ProjectId, parent: CheckId, now: Timestamp) {
         let mut parents = vec![parent];
         let mut released = 0;
@@ -127,25 +127,25 @@ impl WorkingState {
             let Some(project_state) = self.state.project(project) else {
                 return;
             };
-            let hidden: Vec<_> = project_state
-                .hidden_behind(parent)
+            let held_checks: Vec<_> = project_state
+                .checks_held_by(parent)
                 .take(MAX_RELEASED_CHILDREN - released)
                 .collect();
-            if hidden.is_empty()
+            if held_checks.is_empty()
                 || self
                     .state
                     .check(parent)
-                    .is_some_and(|parent| self.hides_children(parent, Parents::MAX_LEVELS))
+                    .is_some_and(|parent| self.holds_child_alerts(parent, Parents::MAX_LEVELS))
             {
                 continue;
             }
-            let hidden: Vec<_> = hidden
+            let held_checks: Vec<_> = held_checks
                 .into_iter()
                 .filter_map(|id| self.state.check(id))
                 .cloned()
                 .collect();
-            released += hidden.len();
-            for mut check in hidden {
+            released += held_checks.len();
+            for mut check in held_checks {
                 check.state.notification = NotificationState::Pending {
                     at: now.plus_secs(check.settings.grace.get()),
                     reason: HoldReason::ParentPending,

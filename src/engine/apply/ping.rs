@@ -30,28 +30,28 @@ pub const KEYWORD_SEARCH_BYTES: usize = 10_000;
 
 impl WorkingState {
     /// Body to write before a command: that of a ping, a mail or an imported ping, if it adds more
-    /// than `large_body_bytes` to the log.
+    /// than `upload_threshold_bytes` to the log.
     pub fn body_to_upload(&self, command: &Command) -> Option<Bytes> {
         match command {
-            Command::Ping(request) => self.long_ping_body(std::slice::from_ref(request)),
-            Command::Mail(pings) => self.long_ping_body(pings),
+            Command::Ping(request) => self.ping_body_to_upload(std::slice::from_ref(request)),
+            Command::Mail(pings) => self.ping_body_to_upload(pings),
             Command::Import(command) => match &**command {
-                ImportStep::Log { pings, .. } => self.long_imported_body(pings),
+                ImportStep::Log { pings, .. } => self.imported_body_to_upload(pings),
                 _ => None,
             },
             _ => None,
         }
     }
 
-    fn long_ping_body(&self, pings: &[PingRequest]) -> Option<Bytes> {
+    fn ping_body_to_upload(&self, pings: &[PingRequest]) -> Option<Bytes> {
         let stored = self.stored_body(pings.first()?);
-        (stored.len().saturating_mul(pings.len()) > self.large_body_bytes).then_some(stored)
+        (stored.len().saturating_mul(pings.len()) > self.upload_threshold_bytes).then_some(stored)
     }
 
     /// Part of a body that is stored.
     fn stored_body(&self, request: &PingRequest) -> Bytes {
         let limit = match request.signal {
-            PingSignal::Http(_) | PingSignal::Exit(_) => self.body_limit,
+            PingSignal::Http(_) | PingSignal::Exit(_) => self.ping_body_limit,
             PingSignal::Email { .. } => usize::MAX,
         };
         request.body.slice(..request.body.len().min(limit))
@@ -59,13 +59,13 @@ impl WorkingState {
 
     pub(super) fn apply_ping(&mut self, request: PingRequest, now: Timestamp) -> ApplyResult {
         let sharers = self
-            .long_ping_body(std::slice::from_ref(&request))
+            .ping_body_to_upload(std::slice::from_ref(&request))
             .map_or(0, |_| 1);
         self.log_ping(request, sharers, now)
     }
 
     pub(super) fn apply_mail(&mut self, pings: Vec<PingRequest>, now: Timestamp) -> CommandOutcome {
-        let is_uploaded = self.long_ping_body(&pings).is_some();
+        let is_uploaded = self.ping_body_to_upload(&pings).is_some();
         let mut pings_by_check = BTreeMap::new();
         for ping in pings {
             if let Ok(Some(check)) = self.state.find_ping_target(&ping.target) {
@@ -100,7 +100,7 @@ impl WorkingState {
             PingTarget::Uuid(_) => None,
         };
         let (id, created) = self.find_or_create_target(target, now)?;
-        self.expire_if_due(id, now);
+        self.evaluate_if_due(id, now);
         let check = self.state.check(id).ok_or(CommandError::NotFound)?;
         let settings = Arc::clone(&check.settings);
         let mut state = check.state;
@@ -136,7 +136,7 @@ impl WorkingState {
             body_len,
             body_sharers,
         };
-        self.numbers.body_bytes += ping.long_body_bytes();
+        self.numbers.body_bytes += ping.excess_body_bytes();
         state.last_arrival = arrival;
         if let (Some(key), Some(from)) = (key, ping.origin.remote_addr) {
             self.record_key_use(key, now, from);
@@ -171,7 +171,7 @@ impl WorkingState {
             self.state.check(id).cloned()
         };
         let Some(mut check) = check else {
-            return self.record_change(Change::Pinged {
+            return self.record_change(Change::CheckState {
                 id,
                 state,
                 is_earlier_deadline,
@@ -185,7 +185,7 @@ impl WorkingState {
         self.record_change(if is_notification_changed {
             Change::Check(Box::new(check))
         } else {
-            Change::Pinged {
+            Change::CheckState {
                 id,
                 state: check.state,
                 is_earlier_deadline,
@@ -224,8 +224,8 @@ impl WorkingState {
         };
         if self.ensure_check_limit(project, max_checks).is_err() {
             // The response does not reveal the reason.
-            if self.full_projects.insert(project) {
-                self.effects.full_projects.push(project);
+            if self.projects_at_check_limit.insert(project) {
+                self.effects.projects_at_check_limit.push(project);
             }
             return Err(CommandError::NotFound);
         }
@@ -235,7 +235,7 @@ impl WorkingState {
             channels: self.resolve_channel_choice(project, &ChannelSelection::All)?,
             ..CheckSettings::default()
         };
-        self.full_projects.remove(&project);
+        self.projects_at_check_limit.remove(&project);
         Ok((self.insert_check(project, uuids, settings, now).id, true))
     }
 }
@@ -333,7 +333,7 @@ mod tests {
             let is_created = working.apply(Command::Ping(Box::new(ping)), now).is_ok();
             (
                 is_created,
-                std::mem::take(&mut working.effects.full_projects),
+                std::mem::take(&mut working.effects.projects_at_check_limit),
             )
         };
         // Pings may create twice as many as the limit allows.

@@ -11,8 +11,8 @@ use crate::domain::alert::ChannelHealth;
 use crate::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::project::{
-    Channel, ChannelName, KeyAccess, KeyHash, KeyLabel, KeySecret, KeyUse, Project, ProjectKey,
-    ProjectName,
+    Channel, ChannelName, KeyAccess, KeyLabel, KeySecret, KeyUse, Project, ProjectKey, ProjectName,
+    SecretHash,
 };
 use crate::domain::timestamp::Timestamp;
 
@@ -77,18 +77,18 @@ impl WorkingState {
             .channels
             .keys()
             .copied()
-            .map(Change::ChannelGone);
-        let keys = project_state.keys().map(Change::KeyGone);
+            .map(Change::ChannelDeleted);
+        let keys = project_state.keys().map(Change::KeyDeleted);
         let windows = project_state
             .windows
             .keys()
-            .map(|window| Change::WindowGone(id, *window));
+            .map(|window| Change::WindowDeleted(id, *window));
         let changes: Vec<_> = channels
             .chain(keys)
             .chain(windows)
-            .chain([Change::ProjectGone(id)])
+            .chain([Change::ProjectDeleted(id)])
             .collect();
-        self.audience_notes.remove_project(id);
+        self.audience_states.remove_project(id);
         changes
             .into_iter()
             .for_each(|change| self.record_change(change));
@@ -104,7 +104,7 @@ impl WorkingState {
             .take(MAX_ORPHANED_CHECKS)
             .collect();
         for id in ids {
-            self.record_change(Change::CheckGone(id));
+            self.record_change(Change::CheckDeleted(id));
         }
         self.remove_unsendable(now);
         CommandOutcome::Completed
@@ -174,7 +174,7 @@ impl WorkingState {
     }
 
     /// Sets the hash of a key of another server, unless another key has this hash by now.
-    pub(super) fn rehash_key(&mut self, id: KeyId, hash: KeyHash) -> CommandOutcome {
+    pub(super) fn rehash_key(&mut self, id: KeyId, hash: SecretHash) -> CommandOutcome {
         if let Some(key) = self.state.key(id)
             && let KeySecret::Legacy(_) = key.secret
             && self.state.key_by_hash(&hash).is_none()
@@ -202,7 +202,7 @@ impl WorkingState {
 
     pub(super) fn revoke_key(&mut self, id: KeyId) -> ApplyResult {
         self.state.key(id).ok_or(CommandError::NotFound)?;
-        self.record_change(Change::KeyGone(id));
+        self.record_change(Change::KeyDeleted(id));
         Ok(CommandOutcome::Completed)
     }
 
@@ -212,7 +212,7 @@ impl WorkingState {
             project,
             name,
             settings,
-            is_by_operator,
+            set_by_operator,
         } = request;
         let channels = self
             .state
@@ -220,7 +220,7 @@ impl WorkingState {
             .ok_or(CommandError::NotFound)?
             .channels
             .len();
-        if !is_by_operator && channels >= MAX_CHANNELS {
+        if !set_by_operator && channels >= MAX_CHANNELS {
             return Err(CommandError::ChannelLimitReached);
         }
         let settings = self.resolve_group_members(project, &settings, None)?;
@@ -231,7 +231,7 @@ impl WorkingState {
             project,
             name,
             settings,
-            set_by_operator: is_by_operator,
+            set_by_operator,
             health: ChannelHealth::default(),
         }))
     }
@@ -256,7 +256,7 @@ impl WorkingState {
                 self.resolve_group_members(channel.project, &settings, Some(&channel.settings))?;
             if settings != channel.settings {
                 settings
-                    .check_author(author)
+                    .validate_author(author)
                     .map_err(CommandError::InvalidSettings)?;
             }
             channel.replace_settings(settings, author);
@@ -327,7 +327,7 @@ impl WorkingState {
                     ..Channel::clone(&group)
                 })));
             }
-            working.record_change(Change::ChannelGone(id));
+            working.record_change(Change::ChannelDeleted(id));
         });
         Ok(CommandOutcome::Completed)
     }

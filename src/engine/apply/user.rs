@@ -10,7 +10,7 @@ use super::super::command::{CommandError, CommandOutcome};
 use super::super::state::{Change, UserChange};
 use super::{ApplyResult, WorkingState};
 use crate::domain::ids::{LinkId, SessionId, UserId};
-use crate::domain::project::KeyHash;
+use crate::domain::project::SecretHash;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
 use crate::domain::user::second_factor::SecondFactorProof;
@@ -42,8 +42,8 @@ impl WorkingState {
             UserCommand::Update {
                 user,
                 changes,
-                requested_by,
-            } => self.update_user(user, changes, requested_by, now),
+                request_session,
+            } => self.update_user(user, changes, request_session, now),
             UserCommand::Delete(user) => self.delete_user(user),
             UserCommand::CreateLink {
                 purpose,
@@ -52,11 +52,11 @@ impl WorkingState {
             } => self.create_link(purpose, hash, now.plus_secs(secs)),
             UserCommand::RedeemLink(LinkRedemption {
                 hash,
-                setup,
+                first_user,
                 password,
                 session,
-            }) => self.redeem_link(&hash, setup, password, session, now),
-            UserCommand::OpenSession(SignIn {
+            }) => self.redeem_link(&hash, first_user, password, session, now),
+            UserCommand::SignIn(SignIn {
                 user,
                 verified_password,
                 rehashed_password,
@@ -69,7 +69,7 @@ impl WorkingState {
                 session,
                 now,
             ),
-            UserCommand::TouchSession(SessionUse {
+            UserCommand::RecordSessionUse(SessionUse {
                 session,
                 address,
                 idle_secs,
@@ -181,7 +181,7 @@ impl WorkingState {
         &mut self,
         id: UserId,
         changes: UserChanges,
-        requested_by: Option<SessionId>,
+        request_session: Option<SessionId>,
         now: Timestamp,
     ) -> ApplyResult {
         let UserChanges {
@@ -224,7 +224,7 @@ impl WorkingState {
         } else if has_new_password || asks_for_more {
             self.close_sessions(
                 id,
-                requested_by.map_or(SessionSelection::All, SessionSelection::AllBut),
+                request_session.map_or(SessionSelection::All, SessionSelection::AllBut),
             );
         }
         if has_new_password || user.disabled || old_secret != secret_of(&user) {
@@ -241,14 +241,14 @@ impl WorkingState {
         self.ensure_other_owner(id)?;
         self.close_sessions(id, SessionSelection::All);
         self.remove_link(LinkPurpose::Password(id));
-        self.record_change(Change::User(UserChange::UserGone(id)));
+        self.record_change(Change::User(UserChange::UserDeleted(id)));
         Ok(CommandOutcome::Completed)
     }
 
     fn create_link(
         &mut self,
         purpose: LinkPurpose,
-        hash: KeyHash,
+        hash: SecretHash,
         expires: Timestamp,
     ) -> ApplyResult {
         match purpose {
@@ -271,8 +271,8 @@ impl WorkingState {
 
     fn redeem_link(
         &mut self,
-        hash: &KeyHash,
-        setup: Option<FirstUser>,
+        hash: &SecretHash,
+        first_user: Option<FirstUser>,
         password: PasswordHash,
         session: NewSession,
         now: Timestamp,
@@ -283,7 +283,7 @@ impl WorkingState {
             .link(hash, now)
             .map(|link| link.purpose)
             .ok_or(UserCommandError::LinkInvalid)?;
-        let user = match (purpose, setup) {
+        let user = match (purpose, first_user) {
             (
                 LinkPurpose::Setup,
                 Some(FirstUser {
@@ -392,7 +392,7 @@ impl WorkingState {
         if open.len() >= MAX_SESSIONS_PER_USER
             && let Some((_, oldest)) = open.into_iter().min()
         {
-            self.record_change(Change::User(UserChange::SessionGone(oldest)));
+            self.record_change(Change::User(UserChange::SessionDeleted(oldest)));
         }
         let id = SessionId(self.next_id());
         let expires = Session::expiry(now, now, idle_secs);
@@ -438,12 +438,12 @@ impl WorkingState {
             .filter(|id| ends(*id))
             .collect();
         ids.into_iter()
-            .for_each(|id| self.record_change(Change::User(UserChange::SessionGone(id))));
+            .for_each(|id| self.record_change(Change::User(UserChange::SessionDeleted(id))));
     }
 
     pub(super) fn remove_link(&mut self, purpose: LinkPurpose) {
         if let Some(link) = self.state.users.link_for(purpose) {
-            let change = UserChange::LinkGone(link.id);
+            let change = UserChange::LinkDeleted(link.id);
             self.record_change(Change::User(change));
         }
     }

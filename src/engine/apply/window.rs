@@ -1,4 +1,4 @@
-//! Creates and deletes maintenance windows, and decides whether one suppresses an alert.
+//! Creates and deletes maintenance windows, and decides whether one holds an alert.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl WorkingState {
             return Err(CommandError::WindowLimitReached);
         }
         old.into_iter()
-            .for_each(|id| self.record_change(Change::WindowGone(project, id)));
+            .for_each(|id| self.record_change(Change::WindowDeleted(project, id)));
         let window = Arc::new(MaintenanceWindow {
             id: WindowId(self.next_id()),
             uuid,
@@ -68,7 +68,7 @@ impl WorkingState {
             .ok_or(CommandError::NotFound)?
             .windows;
         windows.get(&id).ok_or(CommandError::NotFound)?;
-        self.record_change(Change::WindowGone(project, id));
+        self.record_change(Change::WindowDeleted(project, id));
         self.reconsider_window_holds(project, now);
         Ok(CommandOutcome::Completed)
     }

@@ -14,7 +14,7 @@ use crate::domain::project::{Channel, Project, ProjectKey};
 use crate::domain::user::User;
 use crate::domain::user::session::Session;
 
-/// The outcome has another type than the caller expects.
+/// Error: the outcome has another type than the caller expects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnexpectedOutcome;
 

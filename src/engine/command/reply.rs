@@ -7,7 +7,7 @@ use super::{CommandError, CommandOutcome};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unavailable {
     /// The queue is full: the command was not accepted.
-    Busy,
+    QueueFull,
     /// The database cannot currently be written.
     StorageFailed,
     /// The service is stopping.

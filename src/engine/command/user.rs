@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use uuid::Uuid;
 
 use crate::domain::ids::{SessionId, UserId};
-use crate::domain::project::KeyHash;
+use crate::domain::project::SecretHash;
 use crate::domain::user::one_time_link::LinkPurpose;
 use crate::domain::user::second_factor::{SecondFactor, SecondFactorProof};
 use crate::domain::user::session::Session;
@@ -25,7 +25,7 @@ pub enum UserCommand {
         /// Fields to change.
         changes: UserChanges,
         /// Session of the request, which stays open if the password changes.
-        requested_by: Option<SessionId>,
+        request_session: Option<SessionId>,
     },
     /// Deletes a user with its sessions and links.
     Delete(UserId),
@@ -34,16 +34,16 @@ pub enum UserCommand {
         /// Purpose of the link. A setup link is refused once a user exists.
         purpose: LinkPurpose,
         /// Hash of the code in the link.
-        hash: KeyHash,
+        hash: SecretHash,
         /// Validity in seconds.
         secs: i64,
     },
     /// Redeems a link: sets the password of its user and signs in. Outcome: [`RedeemedLink`].
     RedeemLink(LinkRedemption),
     /// Signs a user in. Outcome: [`CommandOutcome::Session`](super::CommandOutcome::Session).
-    OpenSession(SignIn),
+    SignIn(SignIn),
     /// Records the use of a session.
-    TouchSession(SessionUse),
+    RecordSessionUse(SessionUse),
     /// Closes sessions of a user.
     CloseSessions {
         /// User of the sessions.
@@ -59,9 +59,9 @@ pub enum UserCommand {
 #[derive(Clone, Debug)]
 pub struct LinkRedemption {
     /// Hash of the code in the link.
-    pub hash: KeyHash,
+    pub hash: SecretHash,
     /// Owner that a setup link creates. `None` for a link of an existing user.
-    pub setup: Option<FirstUser>,
+    pub first_user: Option<FirstUser>,
     /// New password.
     pub password: PasswordHash,
     /// Session to open.
@@ -139,7 +139,7 @@ pub struct NewUser {
     pub name: UserName,
     /// Password. `None`: the user sets one through a link.
     pub password: Option<PasswordHash>,
-    /// Rights of the user.
+    /// Permissions of the user.
     pub grant: Grant,
 }
 
@@ -164,7 +164,7 @@ pub struct UserChanges {
     /// New second factor, or `Some(None)` to remove it. Adding a first one ends all sessions but
     /// that of the request.
     pub second_factor: Option<Option<SecondFactor>>,
-    /// New rights.
+    /// New permissions.
     pub grant: Option<Grant>,
     /// New display preferences.
     pub preferences: Option<UserPreferences>,
@@ -176,7 +176,7 @@ pub struct UserChanges {
 #[derive(Clone, Debug)]
 pub struct NewSession {
     /// Hash of its cookie.
-    pub hash: KeyHash,
+    pub hash: SecretHash,
     /// User agent of the browser.
     pub user_agent: Box<str>,
     /// Address of the client.

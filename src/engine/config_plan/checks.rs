@@ -90,12 +90,9 @@ impl<'a> ConfigPlanner<'a> {
         scope: &ProjectScope<'a>,
         declared: &'a DeclaredCheck,
     ) -> Option<MatchedCheck<'a>> {
-        let at = scope.path(ObjectKind::Check, &declared.id);
+        let path = scope.path(ObjectKind::Check, &declared.id);
         let slug = declared.edit.slug.clone().unwrap_or_default();
-        let uuid = match &declared.id {
-            ObjectName::Uuid(uuid) => Some(*uuid),
-            ObjectName::Text(_) => declared.uuid,
-        };
+        let uuid = declared.id.uuid_or(declared.uuid);
         let by_uuid = uuid
             .and_then(|uuid| self.state.check_by_uuid(uuid))
             .filter(|check| check.project == scope.id);
@@ -125,7 +122,7 @@ impl<'a> ConfigPlanner<'a> {
                         "the check with this slug has the UUID {}, which cannot be changed",
                         one.uuid
                     );
-                    self.add_conflict(&at, Some("uuid"), reason);
+                    self.add_conflict(&path, Some("uuid"), reason);
                     existing = Some(one);
                 }
                 several if uuid.is_some_and(|uuid| several.iter().any(|one| one.uuid == uuid)) => {}
@@ -135,7 +132,7 @@ impl<'a> ConfigPlanner<'a> {
                         "several checks have this slug; use the UUID of one as the key: {}",
                         uuids.join(", ")
                     );
-                    self.add_conflict(&at, None, reason);
+                    self.add_conflict(&path, None, reason);
                     return None;
                 }
             }
@@ -143,7 +140,7 @@ impl<'a> ConfigPlanner<'a> {
         if let Some(check) = existing {
             if !self.declared_ids.insert(check.id.0) {
                 self.add_conflict(
-                    &at,
+                    &path,
                     None,
                     "it is declared twice, once by its slug and once by its UUID",
                 );
@@ -151,7 +148,7 @@ impl<'a> ConfigPlanner<'a> {
             }
             return Some(MatchedCheck {
                 declared,
-                path: at,
+                path,
                 existing,
                 id: check.id,
                 uuid: check.uuid,
@@ -160,12 +157,12 @@ impl<'a> ConfigPlanner<'a> {
         }
         let id = CheckId(self.new_id());
         let state = self.state;
-        let uuid = self.new_uuid(&at, &declared.id, declared.uuid, move |uuid| {
+        let uuid = self.new_uuid(&path, &declared.id, declared.uuid, move |uuid| {
             state.check_by_uuid(uuid).is_some()
         });
         Some(MatchedCheck {
             declared,
-            path: at,
+            path,
             existing: None,
             id,
             uuid,
@@ -312,7 +309,7 @@ impl<'a> ConfigPlanner<'a> {
     /// Resolves the channels of a check.
     fn resolve_channels(
         &mut self,
-        at: &ObjectPath,
+        path: &ObjectPath,
         selection: Option<&ChannelSelection>,
         channels: &ChannelLookup,
     ) -> Box<[ChannelId]> {
@@ -326,12 +323,12 @@ impl<'a> ConfigPlanner<'a> {
                     match matches.as_slice() {
                         [one] => drop(assigned.insert(*one)),
                         [] => self.add_conflict(
-                            at,
+                            path,
                             Some("channels"),
                             format!("the project has no channel {item:?}"),
                         ),
                         _ => self.add_conflict(
-                            at,
+                            path,
                             Some("channels"),
                             format!("several channels are named {item:?}; give the UUID of one"),
                         ),
@@ -354,7 +351,7 @@ impl<'a> ConfigPlanner<'a> {
     ) {
         let MatchedCheck {
             declared,
-            path: at,
+            path,
             existing,
             id,
             uuid,
@@ -364,13 +361,13 @@ impl<'a> ConfigPlanner<'a> {
         let stored = existing.map_or(&new, |check| &check.settings);
         let mut edit = declared.edit.clone();
         let selection = edit.channels.take();
-        let assigned = self.resolve_channels(&at, selection.as_ref(), channels);
+        let assigned = self.resolve_channels(&path, selection.as_ref(), channels);
         // A new check that is declared with its UUID had its texts on another server.
         let is_moved =
             existing.is_none() && (declared.uuid.is_some() || declared.id.text().is_none());
         if let Some(field) = edit.first_overlong_field(stored).filter(|_| !is_moved) {
             self.add_conflict(
-                &at,
+                &path,
                 Some(field),
                 "it is too long; only a check that already has this text may keep it",
             );
@@ -406,7 +403,7 @@ impl<'a> ConfigPlanner<'a> {
             if declared.paused == Some(true) {
                 steps.push(PlanStep::PauseCheck(id));
             }
-            self.note_new_object(id.0, &at, &fields, Some(uuid));
+            self.record_new_object(id.0, &path, &fields, Some(uuid));
             return;
         };
         let mut old = fields_of(stored);
@@ -420,7 +417,7 @@ impl<'a> ConfigPlanner<'a> {
         for (fields, slug) in [(&mut old, &stored.slug), (&mut fields, &slug)] {
             fields.push(("slug".into(), ObjectValue::Text(slug.as_str().into())));
         }
-        if !self.compare_existing(id.0, &at, &old, &fields, Some(uuid)) {
+        if !self.compare_existing(id.0, &path, &old, &fields, Some(uuid)) {
             return;
         }
         // Both end a run, which other settings could otherwise take down.

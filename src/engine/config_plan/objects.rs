@@ -93,15 +93,12 @@ impl ConfigPlanner<'_> {
     /// the same name are recorded as a conflict.
     fn match_existing<T: Clone>(
         &mut self,
-        at: &ObjectPath,
+        path: &ObjectPath,
         (id, uuid): (&ObjectName, Option<Uuid>),
         mut all: impl Iterator<Item = T> + Clone,
         identify: impl Fn(&T) -> (Uuid, bool),
     ) -> Option<T> {
-        let expected_uuid = match id {
-            ObjectName::Uuid(uuid) => Some(*uuid),
-            ObjectName::Text(_) => uuid,
-        };
+        let expected_uuid = id.uuid_or(uuid);
         if let ObjectName::Text(_) = id {
             let mut matches: Vec<_> = all.clone().filter(|one| identify(one).1).collect();
             if matches.len() > 1 {
@@ -110,7 +107,7 @@ impl ConfigPlanner<'_> {
                     .map(|one| identify(one).0.to_string())
                     .collect();
                 self.add_conflict(
-                    at,
+                    path,
                     None,
                     format!(
                         "several objects have this name; use the UUID of one as the key: {}",
@@ -123,7 +120,7 @@ impl ConfigPlanner<'_> {
                 let (found_uuid, _) = identify(&found);
                 if uuid.is_some_and(|uuid| uuid != found_uuid) {
                     self.add_conflict(
-                        at,
+                        path,
                         Some("uuid"),
                         format!("it has the UUID {found_uuid}, which cannot be changed"),
                     );
@@ -137,20 +134,17 @@ impl ConfigPlanner<'_> {
     /// UUID of a new object: the declared one, if no other object has it.
     pub(super) fn new_uuid(
         &mut self,
-        at: &ObjectPath,
+        path: &ObjectPath,
         id: &ObjectName,
         uuid: Option<Uuid>,
         is_taken: impl Fn(Uuid) -> bool,
     ) -> Uuid {
-        let declared_uuid = match id {
-            ObjectName::Uuid(uuid) => Some(*uuid),
-            ObjectName::Text(_) => uuid,
-        };
+        let declared_uuid = id.uuid_or(uuid);
         let random_uuid = self.draw_uuid();
         if let Some(declared_uuid) = declared_uuid
             && (is_taken(declared_uuid) || !self.new_uuids.insert(declared_uuid))
         {
-            self.add_conflict(at, Some("uuid"), "another object has this UUID");
+            self.add_conflict(path, Some("uuid"), "another object has this UUID");
         }
         declared_uuid.unwrap_or(random_uuid)
     }
@@ -170,17 +164,18 @@ impl ConfigPlanner<'_> {
         };
         let mut matched_channels = Vec::with_capacity(declared.len());
         for channel in declared {
-            let at = scope.path(ObjectKind::Channel, &channel.id);
+            let path = scope.path(ObjectKind::Channel, &channel.id);
             let is_named = |one: &&std::sync::Arc<Channel>| {
                 (one.uuid, channel.id.text() == Some(one.name.as_str()))
             };
-            let found = self.match_existing(&at, (&channel.id, channel.uuid), existing(), is_named);
+            let found =
+                self.match_existing(&path, (&channel.id, channel.uuid), existing(), is_named);
             let (id, uuid) = match found {
                 Some(found) => {
                     self.declared_ids.insert(found.id.0);
                     (found.id, found.uuid)
                 }
-                None => self.new_channel_ids(channel, &at),
+                None => self.new_channel_ids(channel, &path),
             };
             lookup.add(
                 id,
@@ -188,7 +183,7 @@ impl ConfigPlanner<'_> {
                 uuid,
                 channel.settings.kind().class,
             );
-            matched_channels.push((channel, at, found, id, uuid));
+            matched_channels.push((channel, path, found, id, uuid));
         }
         let others = existing().filter(|channel| {
             !self.declared_ids.contains(&channel.id.0) && !self.is_to_be_deleted(channel.id.0)
@@ -202,14 +197,14 @@ impl ConfigPlanner<'_> {
             );
         });
         // Groups may list channels that are declared after them.
-        for (channel, at, found, id, uuid) in matched_channels {
+        for (channel, path, found, id, uuid) in matched_channels {
             let settings = match channel
                 .settings
                 .with_resolved_members(None, |text| lookup.find_member(text))
             {
                 Ok(settings) => settings.into_owned(),
                 Err(error) => {
-                    self.add_conflict(&at, Some("channels"), error.problem());
+                    self.add_conflict(&path, Some("channels"), error.problem());
                     continue;
                 }
             };
@@ -223,11 +218,11 @@ impl ConfigPlanner<'_> {
                 health: ChannelHealth::default(),
             };
             match found {
-                Some(existing) => self.plan_channel_update(existing, new_channel, &lookup, &at),
+                Some(existing) => self.plan_channel_update(existing, new_channel, &lookup, &path),
                 None => {
                     let fields = object_fields::channel_fields(&channel.settings);
                     self.steps.push(PlanStep::PutChannel(new_channel));
-                    self.note_new_object(id.0, &at, &fields, None);
+                    self.record_new_object(id.0, &path, &fields, None);
                 }
             }
         }
@@ -239,21 +234,21 @@ impl ConfigPlanner<'_> {
         existing: &Channel,
         declared: Channel,
         lookup: &ChannelLookup,
-        at: &ObjectPath,
+        path: &ObjectPath,
     ) {
         if existing.settings.kind() != declared.settings.kind() {
             let reason = format!(
                 "the existing channel is of kind {}; delete it, or give this one another name",
                 existing.settings.kind().name
             );
-            return self.add_conflict(at, Some("kind"), reason);
+            return self.add_conflict(path, Some("kind"), reason);
         }
-        if self.has_implausible_value(&declared.settings, Some(&existing.settings), at) {
+        if self.has_implausible_value(&declared.settings, Some(&existing.settings), path) {
             return;
         }
         let old = lookup.fields(&existing.name, &existing.settings);
         let new = lookup.fields(&declared.name, &declared.settings);
-        if self.compare_existing(existing.id.0, at, &old, &new, Some(existing.uuid)) {
+        if self.compare_existing(existing.id.0, path, &old, &new, Some(existing.uuid)) {
             let mut channel = Channel {
                 name: declared.name,
                 ..existing.clone()
@@ -268,11 +263,11 @@ impl ConfigPlanner<'_> {
         &mut self,
         settings: &ChannelSettings,
         stored: Option<&ChannelSettings>,
-        at: &ObjectPath,
+        path: &ObjectPath,
     ) -> bool {
-        let refusal = settings.check_formats(stored).err();
+        let refusal = settings.validate_formats(stored).err();
         if let Some(error) = &refusal {
-            self.add_conflict(at, error.field().map(|field| field.key), error.problem());
+            self.add_conflict(path, error.field().map(|field| field.key), error.problem());
         }
         refusal.is_some()
     }
@@ -281,9 +276,9 @@ impl ConfigPlanner<'_> {
     fn new_channel_ids(
         &mut self,
         declared: &DeclaredChannel,
-        at: &ObjectPath,
+        path: &ObjectPath,
     ) -> (ChannelId, Uuid) {
-        self.has_implausible_value(&declared.settings, None, at);
+        self.has_implausible_value(&declared.settings, None, path);
         let id = ChannelId(self.new_id());
         let state = self.state;
         let is_taken = move |uuid| {
@@ -292,7 +287,10 @@ impl ConfigPlanner<'_> {
                 .flat_map(|project_state| project_state.channels.values())
                 .any(|channel| channel.uuid == uuid)
         };
-        (id, self.new_uuid(at, &declared.id, declared.uuid, is_taken))
+        (
+            id,
+            self.new_uuid(path, &declared.id, declared.uuid, is_taken),
+        )
     }
 
     pub(super) fn plan_windows(&mut self, scope: &ProjectScope<'_>, declared: &[DeclaredWindow]) {
@@ -301,7 +299,7 @@ impl ConfigPlanner<'_> {
             .map_or(0, |project_state| project_state.windows.len());
         let mut last = None;
         for window in declared {
-            let at = scope.path(ObjectKind::Window, &window.id);
+            let path = scope.path(ObjectKind::Window, &window.id);
             let all = scope
                 .existing
                 .into_iter()
@@ -309,7 +307,7 @@ impl ConfigPlanner<'_> {
             let is_named = |one: &&std::sync::Arc<MaintenanceWindow>| {
                 (one.uuid, window.id.text() == Some(one.name.as_str()))
             };
-            let found = self.match_existing(&at, (&window.id, window.uuid), all, is_named);
+            let found = self.match_existing(&path, (&window.id, window.uuid), all, is_named);
             let name = window.name.clone();
             let tags = window.tags.clone();
             let times = window.times.clone();
@@ -323,7 +321,7 @@ impl ConfigPlanner<'_> {
                 fields(name.as_str(), object_fields::window_fields(&tags, &times));
             if let Some(existing) = found {
                 let old: ObjectFields = fields(existing.name.as_str(), existing.fields());
-                if self.compare_existing(existing.id.0, &at, &old, &new, Some(existing.uuid)) {
+                if self.compare_existing(existing.id.0, &path, &old, &new, Some(existing.uuid)) {
                     self.steps.push(PlanStep::PutWindow(MaintenanceWindow {
                         name,
                         tags,
@@ -345,7 +343,7 @@ impl ConfigPlanner<'_> {
                     .flat_map(|project_state| project_state.windows.values())
                     .any(|one| one.uuid == uuid)
             };
-            let uuid = self.new_uuid(&at, &window.id, window.uuid, is_taken);
+            let uuid = self.new_uuid(&path, &window.id, window.uuid, is_taken);
             let fields = object_fields::window_fields(&tags, &times);
             self.steps.push(PlanStep::PutWindow(MaintenanceWindow {
                 id,
@@ -355,12 +353,12 @@ impl ConfigPlanner<'_> {
                 tags,
                 times,
             }));
-            self.note_new_object(id.0, &at, &fields, None);
-            (count, last) = (count + 1, Some(at));
+            self.record_new_object(id.0, &path, &fields, None);
+            (count, last) = (count + 1, Some(path));
         }
-        if let Some(at) = last.filter(|_| count > MAX_WINDOWS) {
+        if let Some(path) = last.filter(|_| count > MAX_WINDOWS) {
             self.add_conflict(
-                &at,
+                &path,
                 None,
                 format!("a project has at most {MAX_WINDOWS} maintenance windows"),
             );
@@ -370,7 +368,7 @@ impl ConfigPlanner<'_> {
     pub(super) fn plan_keys(&mut self, scope: &ProjectScope<'_>, declared: &[DeclaredKey]) {
         let mut secrets: Vec<&KeySecret> = Vec::new();
         for key in declared {
-            let at = scope.path(ObjectKind::Key, &key.label.as_str());
+            let path = scope.path(ObjectKind::Key, &key.label.as_str());
             let existing_keys = scope
                 .existing
                 .into_iter()
@@ -395,7 +393,7 @@ impl ConfigPlanner<'_> {
                 same.is_some_and(|same| !existing_keys.iter().any(|one| one.id == same.id));
             if is_elsewhere || secrets.contains(&&key.secret) {
                 self.add_conflict(
-                    &at,
+                    &path,
                     Some("value"),
                     "another key has this value; a key is valid for one project and one kind of \
                     access",
@@ -404,10 +402,10 @@ impl ConfigPlanner<'_> {
             }
             secrets.push(&key.secret);
             match existing_keys.as_slice() {
-                [] => self.plan_new_key(scope, key, &at),
+                [] => self.plan_new_key(scope, key, &path),
                 [one] => {
                     let same_value = is_same(one);
-                    self.plan_key_update(scope, one, key, same_value, &at);
+                    self.plan_key_update(scope, one, key, same_value, &path);
                 }
                 several => {
                     let Some(one) = several.iter().find(|one| is_same(one)) else {
@@ -417,10 +415,10 @@ impl ConfigPlanner<'_> {
                             "several keys have this label; revoke all but one of these: {}",
                             numbers.join(", ")
                         );
-                        self.add_conflict(&at, None, reason);
+                        self.add_conflict(&path, None, reason);
                         continue;
                     };
-                    self.plan_key_update(scope, one, key, true, &at);
+                    self.plan_key_update(scope, one, key, true, &path);
                 }
             }
         }
@@ -432,7 +430,7 @@ impl ConfigPlanner<'_> {
         existing: &ProjectKey,
         declared: &DeclaredKey,
         same_value: bool,
-        at: &ObjectPath,
+        path: &ObjectPath,
     ) {
         let fields = |secret: &KeySecret, value: &str| -> ObjectFields {
             let access = (
@@ -443,7 +441,7 @@ impl ConfigPlanner<'_> {
         };
         let old = fields(&existing.secret, "");
         let new = fields(&declared.secret, if same_value { "" } else { "other" });
-        if self.compare_existing(existing.id.0, at, &old, &new, None) {
+        if self.compare_existing(existing.id.0, path, &old, &new, None) {
             self.steps
                 .push(PlanStep::Delete(ExistingObject::Key(existing.id)));
             let id = self.add_key_step(scope, declared);
@@ -452,11 +450,16 @@ impl ConfigPlanner<'_> {
         }
     }
 
-    fn plan_new_key(&mut self, scope: &ProjectScope<'_>, declared: &DeclaredKey, at: &ObjectPath) {
+    fn plan_new_key(
+        &mut self,
+        scope: &ProjectScope<'_>,
+        declared: &DeclaredKey,
+        path: &ObjectPath,
+    ) {
         let id = self.add_key_step(scope, declared);
-        self.note_new_object(
+        self.record_new_object(
             id.0,
-            at,
+            path,
             &vec![(
                 "access".into(),
                 ObjectValue::Text(declared.secret.access().name().into()),

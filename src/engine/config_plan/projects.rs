@@ -50,7 +50,7 @@ fn project_fields(
 impl<'a> ConfigPlanner<'a> {
     pub(super) fn plan_project(&mut self, declared: &'a DeclaredProject) {
         let name: Box<str> = declared.name.as_str().into();
-        let at = ObjectPath {
+        let path = ObjectPath {
             project: Some(name.clone()),
             kind: ObjectKind::Project,
             name: name.clone(),
@@ -63,8 +63,10 @@ impl<'a> ConfigPlanner<'a> {
         let existing =
             find_by_name(&declared.name).or_else(|| find_by_name(declared.previous_name.as_ref()?));
         let id = match existing {
-            Some(project_state) => self.plan_project_update(declared, &project_state.project, &at),
-            None => self.plan_new_project(declared, &at),
+            Some(project_state) => {
+                self.plan_project_update(declared, &project_state.project, &path)
+            }
+            None => self.plan_new_project(declared, &path),
         };
         self.projects.insert(name.clone(), id);
         let scope = ProjectScope { id, name, existing };
@@ -78,11 +80,11 @@ impl<'a> ConfigPlanner<'a> {
         &mut self,
         declared: &DeclaredProject,
         existing: &Project,
-        at: &ObjectPath,
+        path: &ObjectPath,
     ) -> ProjectId {
         if declared.uuid.is_some_and(|uuid| uuid != existing.uuid) {
             self.add_conflict(
-                at,
+                path,
                 Some("uuid"),
                 format!(
                     "the project has the UUID {}, which cannot be changed",
@@ -108,7 +110,7 @@ impl<'a> ConfigPlanner<'a> {
             );
             self.changes.push(PlannedChange {
                 operation: ChangeOperation::Change,
-                object: at.clone(),
+                object: path.clone(),
                 fields,
                 uuid: Some(existing.uuid),
                 needs_password_link: false,
@@ -118,7 +120,7 @@ impl<'a> ConfigPlanner<'a> {
         existing.id
     }
 
-    fn plan_new_project(&mut self, declared: &DeclaredProject, at: &ObjectPath) -> ProjectId {
+    fn plan_new_project(&mut self, declared: &DeclaredProject, path: &ObjectPath) -> ProjectId {
         let id = ProjectId(self.new_id());
         let is_taken = |uuid: Uuid| {
             self.state
@@ -127,7 +129,7 @@ impl<'a> ConfigPlanner<'a> {
         };
         if declared.uuid.is_some_and(is_taken) {
             self.add_conflict(
-                at,
+                path,
                 Some("uuid"),
                 "another project has this UUID; use its name, or set was to its name to rename it",
             );
@@ -156,7 +158,7 @@ impl<'a> ConfigPlanner<'a> {
         let fields = diff_fields(&ObjectFields::new(), &fields);
         self.changes.push(PlannedChange {
             operation: ChangeOperation::Add,
-            object: at.clone(),
+            object: path.clone(),
             fields,
             uuid: declared.uuid,
             needs_password_link: false,

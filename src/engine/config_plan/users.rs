@@ -27,12 +27,12 @@ impl ConfigPlanner<'_> {
         let mut last = None;
         let mut deferred_steps = Vec::new();
         for user in declared_users {
-            let at = ObjectPath {
+            let path = ObjectPath {
                 project: None,
                 kind: ObjectKind::User,
                 name: user.name.as_str().into(),
             };
-            let Some(grant) = self.resolve_grant(&at, &user.grant) else {
+            let Some(grant) = self.resolve_grant(&path, &user.grant) else {
                 continue;
             };
             let owns = grant == Grant::Owner && user.disabled != Some(true);
@@ -42,7 +42,7 @@ impl ConfigPlanner<'_> {
                         existing.id.0,
                         grant == Grant::Owner && !user.disabled.unwrap_or(existing.disabled),
                     );
-                    let step = self.plan_user_update(user, &existing, grant, &at);
+                    let step = self.plan_user_update(user, &existing, grant, &path);
                     // At least one owner must exist at any time.
                     let (first, second) = if owns { (step, None) } else { (None, step) };
                     self.steps.extend(first);
@@ -50,29 +50,33 @@ impl ConfigPlanner<'_> {
                 }
                 None => {
                     added += 1;
-                    let id = self.plan_new_user(user, grant, &at);
+                    let id = self.plan_new_user(user, grant, &path);
                     owners.insert(id.0, owns);
                 }
             }
-            last = Some(at);
+            last = Some(path);
         }
         self.steps.extend(deferred_steps);
-        let Some(at) = last else { return };
+        let Some(path) = last else { return };
         owners.retain(|id, _| !self.is_to_be_deleted(*id));
         if had_owner && !owners.values().any(|owns| *owns) {
             self.add_conflict(
-                &at,
+                &path,
                 None,
                 "no owner with permission to sign in would remain; declare one with owner = true",
             );
         }
         if self.state.users.len() + added > MAX_USERS {
-            self.add_conflict(&at, None, format!("at most {MAX_USERS} users are allowed"));
+            self.add_conflict(
+                &path,
+                None,
+                format!("at most {MAX_USERS} users are allowed"),
+            );
         }
     }
 
-    /// Rights of a user, with the numbers of projects.
-    fn resolve_grant(&mut self, at: &ObjectPath, declared: &DeclaredGrant) -> Option<Grant> {
+    /// Permissions of a user, with the numbers of projects.
+    fn resolve_grant(&mut self, path: &ObjectPath, declared: &DeclaredGrant) -> Option<Grant> {
         let DeclaredGrant::Projects(declared_projects) = declared else {
             return Some(Grant::Owner);
         };
@@ -86,7 +90,7 @@ impl ConfigPlanner<'_> {
             };
             let Some(id) = self.projects.get(name.as_str()).copied().or_else(existing) else {
                 self.add_conflict(
-                    at,
+                    path,
                     Some("projects"),
                     format!("there is no project {:?}", name.as_str()),
                 );
@@ -126,7 +130,7 @@ impl ConfigPlanner<'_> {
         declared: &DeclaredUser,
         existing: &User,
         grant: Grant,
-        at: &ObjectPath,
+        path: &ObjectPath,
     ) -> Option<PlanStep> {
         let disabled = declared.disabled.unwrap_or(existing.disabled);
         let password = declared
@@ -139,7 +143,7 @@ impl ConfigPlanner<'_> {
             disabled,
             if password.is_some() { "other" } else { "" },
         );
-        self.compare_existing(existing.id.0, at, &old, &new, None)
+        self.compare_existing(existing.id.0, path, &old, &new, None)
             .then(|| {
                 let changes = UserChanges {
                     password,
@@ -151,7 +155,12 @@ impl ConfigPlanner<'_> {
             })
     }
 
-    fn plan_new_user(&mut self, declared: &DeclaredUser, grant: Grant, at: &ObjectPath) -> UserId {
+    fn plan_new_user(
+        &mut self,
+        declared: &DeclaredUser,
+        grant: Grant,
+        path: &ObjectPath,
+    ) -> UserId {
         let id = UserId(self.new_id());
         let mut fields = self.user_fields(&grant, declared.disabled == Some(true), "");
         fields.retain(|(_, value)| {
@@ -172,7 +181,7 @@ impl ConfigPlanner<'_> {
         let fields = diff_fields(&ObjectFields::new(), &fields);
         self.changes.push(PlannedChange {
             operation: ChangeOperation::Add,
-            object: at.clone(),
+            object: path.clone(),
             fields,
             uuid: None,
             needs_password_link: needs_link,

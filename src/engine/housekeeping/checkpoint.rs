@@ -1,4 +1,4 @@
-//! Checkpoint: updates check rows from the logs, so that a start has little to replay and old pings
+//! Checkpoint: updates check rows from the logs, so that startup has little to replay and old pings
 //! may be removed.
 
 use super::super::state::State;
@@ -14,7 +14,7 @@ const CHECKS_PER_STEP: usize = 64;
 pub(in crate::engine) struct LogPosition {
     pub(in crate::engine) arrival: Arrival,
     pub(in crate::engine) flip: FlipNumber,
-    /// Bytes of all bodies ever logged up to here, as far as they count as long.
+    /// Bytes of all bodies ever logged up to here, beyond the first 1,024 of each.
     pub(in crate::engine) bytes: u64,
 }
 
@@ -114,7 +114,7 @@ impl Checkpoint {
         Ok(true)
     }
 
-    /// Updates all check rows at once, for a clean stop.
+    /// Updates all check rows at once, for a clean shutdown.
     pub(super) fn write_full(
         &self,
         batch: &Batch,
@@ -130,7 +130,7 @@ impl Checkpoint {
         store_position(batch, newest)
     }
 
-    /// True if the tail of the log, which a start must replay, is long enough for a checkpoint.
+    /// True if the tail of the log, which a startup must replay, is long enough for a checkpoint.
     fn is_tail_long(&self, slice: &HousekeepingSlice<'_>) -> bool {
         let newest = slice.newest;
         let pings = newest.arrival.0 - self.position.arrival.0;

@@ -9,8 +9,8 @@ use crate::domain::timestamp::Timestamp;
 use crate::engine::state::State;
 use crate::store::{Batch, StoreError};
 
-/// The log is pruned each time that this fraction of its limit was appended.
-const LOOKS_PER_LIMIT: u64 = 50;
+/// Number of prunings while as many deliveries are appended as the limit allows.
+const PRUNINGS_PER_LIMIT: u64 = 50;
 
 /// Progress of the pruning.
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl DeliveryPruning {
         limit: u64,
     ) {
         self.appended += deliveries.len() as u64;
-        self.due |= self.appended >= limit / LOOKS_PER_LIMIT;
+        self.due |= self.appended >= limit / PRUNINGS_PER_LIMIT;
         if let Some(index) = &mut self.index {
             deliveries
                 .iter()
@@ -131,7 +131,7 @@ impl DeliveryIndex {
 
     fn remove(&mut self, number: DeliveryNumber) {
         // Removal by age takes the oldest of all projects.
-        let is_gone = self
+        let is_found = self
             .projects
             .values_mut()
             .any(|numbers| numbers.first() == Some(&number) && numbers.pop_first().is_some())
@@ -139,7 +139,7 @@ impl DeliveryIndex {
                 .projects
                 .values_mut()
                 .any(|numbers| numbers.remove(&number));
-        self.len -= usize::from(is_gone);
+        self.len -= usize::from(is_found);
     }
 
     /// Takes `count` deliveries out of the index: each time the oldest of the project with the

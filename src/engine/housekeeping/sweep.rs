@@ -12,11 +12,11 @@ use crate::store::{KeptPingCursor, KeptPruneResult, KeptPutResult, MetaKey, Stor
 pub(in crate::engine) struct LogSize {
     /// Number of entries in the arrival log.
     pub(in crate::engine) log_len: u64,
-    /// Bytes of their bodies that count as long.
+    /// Bytes of their bodies beyond the first 1,024 of each.
     pub(in crate::engine) log_bytes: u64,
     /// Number of kept pings.
     pub(in crate::engine) kept_len: u64,
-    /// Bytes of their bodies that count as long.
+    /// Bytes of their bodies beyond the first 1,024 of each.
     pub(in crate::engine) kept_bytes: u64,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Sweep {
     /// True if a sweep of the whole log is requested, once check rows contain all of it.
     requested: bool,
     /// Number of entries above which the log is swept.
-    ceiling: u64,
+    max_log_len: u64,
     /// Arrivals before this stay, since some of them cannot be read.
     pub(super) from: Arrival,
     /// Arrival up to which the log was swept.
@@ -56,7 +56,7 @@ impl Sweep {
             size,
             goal: SweepGoal::None,
             requested: false,
-            ceiling: 0,
+            max_log_len: 0,
             from: Arrival(0),
             swept_to: Arrival(0),
             cursor: KeptPingCursor::default(),
@@ -79,7 +79,8 @@ impl Sweep {
         (self.cursor, self.kept_to_visit) = (KeptPingCursor::default(), self.size.kept_len);
     }
 
-    /// Counts added kept pings. Returns the bytes of all their bodies that count as long.
+    /// Counts added kept pings. Returns the bytes of all their bodies beyond the first 1,024 of
+    /// each.
     pub(super) fn add_kept(
         &mut self,
         KeptPutResult {
@@ -110,7 +111,7 @@ impl Sweep {
     }
 
     /// Runs the next part of the due work. Returns `false` if there was nothing to write. Check
-    /// rows contain every ping up to `checkpoint`; later ones cannot be removed, since a start
+    /// rows contain every ping up to `checkpoint`; later ones cannot be removed, since a startup
     /// needs them.
     pub(super) fn run_slice(
         &mut self,
@@ -118,7 +119,7 @@ impl Sweep {
         checkpoint: Arrival,
     ) -> Result<bool, StoreError> {
         let HousekeepingSlice { batch, newest, .. } = *slice;
-        // The newest ping stays, since a start takes the time from it.
+        // The newest ping stays, since startup takes the time from it.
         let checkpoint = checkpoint.min(Arrival(newest.arrival.0.saturating_sub(1)));
         if self.goal == SweepGoal::None {
             self.choose_goal(slice, checkpoint);
@@ -147,12 +148,12 @@ impl Sweep {
         let is_heavy = log_bytes > limits.slack_bytes + 2 * kept_bytes;
         if (self.requested || is_heavy) && checkpoint > self.swept_to {
             self.goal = SweepGoal::UpTo(checkpoint);
-        } else if log_len > self.ceiling {
+        } else if log_len > self.max_log_len {
             // Counting costs a step for each check, which the entries since the last count justify.
             // Some of the kept pings may be dead.
             let live = live_ping_count(state).saturating_sub(kept_len);
-            self.ceiling = 2 * live + limits.slack_entries;
-            if log_len > self.ceiling {
+            self.max_log_len = 2 * live + limits.slack_entries;
+            if log_len > self.max_log_len {
                 self.goal = SweepGoal::Entries(live + live / 2 + limits.slack_entries / 2);
             }
         }
@@ -186,12 +187,12 @@ impl Sweep {
             .unwrap_or(limits.slice_rows);
         let max_bytes = (2 * bytes).max(limits.sweep_bytes);
         let swept = batch.sweep_pings((self.from, up_to), (max_rows, max_bytes), |check, n| {
-            state.is_ping_kept(check, n)
+            state.is_ping_live(check, n)
         })?;
-        if swept.damaged > 0 {
+        if swept.unreadable_rows > 0 {
             tracing::error!(
                 "removing {} damaged rows of the table `pings`",
-                swept.damaged
+                swept.unreadable_rows
             );
         }
         let size = &mut self.size;
@@ -211,7 +212,7 @@ impl Sweep {
         for check in &swept.checks {
             let pruned = batch.prune_kept_pings_of(
                 *check,
-                state.first_kept_ping(*check),
+                state.first_live_ping(*check),
                 (rows_left, bytes_left),
             )?;
             rows_left -= pruned.removed;
@@ -240,8 +241,8 @@ impl Sweep {
             }
         }
         // Entries after the checkpoint stay: the next count has to wait for more entries.
-        self.ceiling = self
-            .ceiling
+        self.max_log_len = self
+            .max_log_len
             .max(self.size.log_len + slice.limits.slack_entries / 2);
         self.goal = SweepGoal::None;
     }
@@ -262,7 +263,7 @@ impl Sweep {
             .min(usize::try_from(self.kept_to_visit).unwrap_or(usize::MAX));
         let pruned =
             batch.prune_kept_pings(self.cursor, (max_rows, limits.sweep_bytes), |check, n| {
-                state.is_ping_kept(check, n)
+                state.is_ping_live(check, n)
             })?;
         self.subtract_pruned(&pruned);
         self.kept_to_visit -= if pruned.is_byte_limit_reached {

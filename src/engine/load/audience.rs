@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::super::apply::{AudienceNote, AudienceNotes, is_end_suppressed};
+use super::super::apply::{AudienceState, AudienceStates, skips_recovery};
 use super::super::state::State;
 use crate::domain::alert::{AlertEvent, DeliveryRecord, DeliveryResult};
 use crate::domain::check::Check;
@@ -14,25 +14,25 @@ use crate::store::{Snapshot, StoreError};
 /// Reads which channels were not notified of the current downtime of a check, and which have left
 /// its audience. If the incident of a channel that has left is still open, the next commands close
 /// it.
-pub(super) fn read_audience_notes(
+pub(super) fn read_audience_states(
     snapshot: &Snapshot,
     state: &State,
-) -> Result<AudienceNotes, StoreError> {
-    let notes = AudienceNotes::default();
+) -> Result<AudienceStates, StoreError> {
+    let audience_states = AudienceStates::default();
     let decided_pairs = HashSet::new();
     let unsent_alerts = Vec::new();
     let mut queued_rows = HashMap::new();
-    let mut found = AudienceNotesBuilder {
+    let mut found = AudienceStatesBuilder {
         state,
-        notes,
+        audience_states,
         decided_pairs,
         unsent_alerts,
     };
     if state
         .projects()
-        .all(|project_state| project_state.alerted_down().is_empty())
+        .all(|project_state| project_state.notified_downtimes().is_empty())
     {
-        return Ok(found.notes);
+        return Ok(found.audience_states);
     }
     // Oldest first: a queued recovery is newer than the queued alert of its downtime.
     for row in state.outbox.rows() {
@@ -62,14 +62,14 @@ pub(super) fn read_audience_notes(
             .get(&(delivery.check, delivery.channel))
             .is_some_and(is_older)
         {
-            found.note_delivery(&delivery);
+            found.record_delivery(&delivery);
         }
     }
     for ((_, channel), (_, event, check)) in queued_rows {
-        found.note(check, channel, event);
+        found.record(check, channel, event);
     }
-    let AudienceNotesBuilder {
-        mut notes,
+    let AudienceStatesBuilder {
+        mut audience_states,
         unsent_alerts,
         ..
     } = found;
@@ -80,12 +80,12 @@ pub(super) fn read_audience_notes(
             .get(&channel)
             .is_none_or(|reminded_at| *reminded_at < finished)
         {
-            notes.set(check, channel, AudienceNote::Unnotified);
+            audience_states.set(check, channel, AudienceState::Unnotified);
         } else if !is_in_audience(state, channel, check) {
-            notes.set(check, channel, AudienceNote::Left);
+            audience_states.set(check, channel, AudienceState::Left);
         }
     }
-    Ok(notes)
+    Ok(audience_states)
 }
 
 fn is_in_audience(state: &State, channel: ChannelId, check: &Check) -> bool {
@@ -94,16 +94,16 @@ fn is_in_audience(state: &State, channel: ChannelId, check: &Check) -> bool {
         .is_some_and(|channel| state.audience_membership(channel).includes(check))
 }
 
-struct AudienceNotesBuilder<'s> {
+struct AudienceStatesBuilder<'s> {
     state: &'s State,
-    notes: AudienceNotes,
+    audience_states: AudienceStates,
     /// Pairs for which a newer record was found.
     decided_pairs: HashSet<(CheckId, ChannelId)>,
     /// Alerts that were never sent, with the time of that decision.
     unsent_alerts: Vec<(&'s Check, ChannelId, Timestamp)>,
 }
 
-impl<'s> AudienceNotesBuilder<'s> {
+impl<'s> AudienceStatesBuilder<'s> {
     /// Returns the check if `flip` began its current downtime, and the downtime was alerted.
     fn find_current_downtime(&self, id: CheckId, flip: FlipNumber) -> Option<&'s Check> {
         self.state
@@ -111,7 +111,7 @@ impl<'s> AudienceNotesBuilder<'s> {
             .filter(|check| check.state.notification.is_notified() && check.state.last_flip == flip)
     }
 
-    fn note_delivery(&mut self, delivery: &DeliveryRecord) {
+    fn record_delivery(&mut self, delivery: &DeliveryRecord) {
         let Some(check) = self.find_current_downtime(delivery.check, delivery.flip) else {
             return;
         };
@@ -120,16 +120,16 @@ impl<'s> AudienceNotesBuilder<'s> {
             && self
                 .state
                 .channel(delivery.channel)
-                .is_some_and(|channel| is_end_suppressed(channel, delivery.result));
+                .is_some_and(|channel| skips_recovery(channel, delivery.result));
         if !is_unsent {
-            self.note(check, delivery.channel, delivery.event);
+            self.record(check, delivery.channel, delivery.event);
         } else if self.decided_pairs.insert((check.id, delivery.channel)) {
             self.unsent_alerts
                 .push((check, delivery.channel, delivery.finished));
         }
     }
 
-    fn note(&mut self, check: &Check, id: ChannelId, event: AlertEvent) {
+    fn record(&mut self, check: &Check, id: ChannelId, event: AlertEvent) {
         if !matches!(event, AlertEvent::Down | AlertEvent::Closed)
             || !self.decided_pairs.insert((check.id, id))
         {
@@ -139,12 +139,13 @@ impl<'s> AudienceNotesBuilder<'s> {
             return;
         };
         if event == AlertEvent::Closed {
-            self.notes.set(check, id, AudienceNote::Closed);
+            self.audience_states.set(check, id, AudienceState::Closed);
         } else if !is_in_audience(self.state, id, check) {
             if channel.settings.handles_event(AlertEvent::Closed) {
-                self.notes.note_membership_change(check, id, true);
+                self.audience_states
+                    .record_membership_change(check, id, true);
             } else {
-                self.notes.set(check, id, AudienceNote::Left);
+                self.audience_states.set(check, id, AudienceState::Left);
             }
         }
     }

@@ -17,12 +17,11 @@ use crate::domain::timestamp::Timestamp;
 /// Single change of the state.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A ping has changed the state of the check. The log entry contains the change, so the row is
-    /// not written.
-    Pinged {
-        /// Check that was pinged.
+    /// The state of a check has changed, as its log entries say; its row is not written.
+    CheckState {
+        /// Check with the state.
         id: CheckId,
-        /// State after the ping.
+        /// State after the change.
         state: CheckState,
         /// True if its deadline is earlier than before, or is new.
         is_earlier_deadline: bool,
@@ -30,35 +29,35 @@ pub enum Change {
     /// A check was created or changed: its row is to be written.
     Check(Box<Check>),
     /// A check was deleted.
-    CheckGone(CheckId),
+    CheckDeleted(CheckId),
     /// A project was created or changed.
     Project(Arc<Project>),
     /// A project was deleted, after its keys and channels. Its checks are deleted with it; their
     /// rows are still to be removed.
-    ProjectGone(ProjectId),
+    ProjectDeleted(ProjectId),
     /// A key was created or used, or its secret has changed.
     Key(Arc<ProjectKey>),
     /// A key was deleted.
-    KeyGone(KeyId),
+    KeyDeleted(KeyId),
     /// A channel was created or changed.
     Channel(Arc<Channel>),
     /// A channel was deleted.
-    ChannelGone(ChannelId),
+    ChannelDeleted(ChannelId),
     /// A maintenance window was created or changed.
     Window(Arc<MaintenanceWindow>),
     /// A maintenance window was deleted.
-    WindowGone(ProjectId, WindowId),
-    /// The source that owns the object with this number has changed. `None`: no source owns it.
-    /// Deleted objects have no source.
+    WindowDeleted(ProjectId, WindowId),
+    /// The source that manages the object with this number has changed. `None`: no source manages
+    /// it. Deleted objects have no source.
     Source(u64, Option<ConfigSource>),
     /// Open imports have changed, at this time. No row is written for it.
     Import(ImportChange, Timestamp),
     /// Outages of the server have changed. These are all that are kept, oldest first.
     Outages(Arc<[Outage]>),
     /// A row of the outbox was created or changed.
-    Queued(Arc<OutboxRow>),
+    OutboxRow(Arc<OutboxRow>),
     /// A row of the outbox was removed.
-    Unqueued(DeliveryNumber),
+    OutboxRowDeleted(DeliveryNumber),
     /// Users, sessions or links have changed.
     User(UserChange),
     /// Secrets of other servers that keys need have changed.

@@ -38,12 +38,12 @@ impl ChildIndex {
 /// Checks whose alerts are held because a parent is down, by that parent. Usually there are few of
 /// them, however many children a parent has.
 #[derive(Clone, Debug, Default)]
-pub(super) struct HiddenChecks {
+pub(super) struct ParentHoldIndex {
     parents: BTreeMap<CheckId, CheckId>,
     children: BTreeSet<(CheckId, CheckId)>,
 }
 
-impl HiddenChecks {
+impl ParentHoldIndex {
     /// Updates a check. `None` if it was deleted.
     pub(super) fn update(&mut self, id: CheckId, check: Option<&Check>) {
         let parent = match check.map(|check| check.state.notification) {
@@ -66,8 +66,8 @@ impl HiddenChecks {
 
 impl ProjectState {
     /// Checks whose alerts are held because of a check, oldest first. That check may be deleted.
-    pub fn hidden_behind(&self, parent: CheckId) -> impl Iterator<Item = CheckId> {
-        self.hidden_checks
+    pub fn checks_held_by(&self, parent: CheckId) -> impl Iterator<Item = CheckId> {
+        self.held_by_parent
             .children
             .range((parent, CheckId(0))..=(parent, CheckId(u64::MAX)))
             .map(|(_, child)| *child)

@@ -20,7 +20,7 @@ impl State {
             | Command::PauseCheck(id)
             | Command::ResumeCheck(id)
             | Command::DeleteCheck(id) => of_check(*id),
-            Command::SetAlerting { check, .. } => of_check(*check),
+            Command::UpdateAlertSettings { check, .. } => of_check(*check),
             Command::AssignChannel { channel, .. } => {
                 self.channel(*channel).map(|channel| channel.project)
             }

@@ -1,25 +1,25 @@
-//! Objects that declared configuration owns: the objects of each source by number. One index serves
-//! all kinds, since all numbers come from one sequence.
+//! Objects that declared configuration manages: the objects of each source by number. One index
+//! serves all kinds, since all numbers come from one sequence.
 
 use std::collections::BTreeMap;
 
 use crate::domain::declared::ConfigSource;
 
-/// Objects that declared configuration owns, by number.
+/// Objects that declared configuration manages, by number.
 #[derive(Clone, Debug, Default)]
-pub struct DeclaredObjects(BTreeMap<u64, ConfigSource>);
+pub struct ManagedObjects(BTreeMap<u64, ConfigSource>);
 
-impl DeclaredObjects {
-    /// Source that owns an object.
+impl ManagedObjects {
+    /// Source that manages an object.
     pub fn source(&self, id: u64) -> Option<&ConfigSource> {
         self.0.get(&id)
     }
 
-    /// Numbers of the objects that a source owns.
+    /// Numbers of the objects that a source manages.
     pub fn ids_of(&self, source: &ConfigSource) -> impl Iterator<Item = u64> {
         self.0
             .iter()
-            .filter(move |(_, owner)| *owner == source)
+            .filter(move |(_, manager)| *manager == source)
             .map(|(id, _)| *id)
     }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::State;
 use crate::domain::ids::{KeyId, ProjectId};
 use crate::domain::legacy_keys::{LegacyKey, LegacySecrets};
-use crate::domain::project::{KeyHash, KeySecret, PingKey, ProjectKey};
+use crate::domain::project::{KeySecret, PingKey, ProjectKey, SecretHash};
 
 /// Keys by number and by secret.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyIndex {
     keys: BTreeMap<KeyId, Arc<ProjectKey>>,
-    by_hash: HashMap<KeyHash, KeyId>,
+    by_hash: HashMap<SecretHash, KeyId>,
     by_ping_key: HashMap<PingKey, KeyId>,
     by_legacy_key: HashMap<LegacyKey, KeyId>,
 }
@@ -64,7 +64,7 @@ impl State {
     }
 
     /// API key with this hash.
-    pub fn key_by_hash(&self, hash: &KeyHash) -> Option<&Arc<ProjectKey>> {
+    pub fn key_by_hash(&self, hash: &SecretHash) -> Option<&Arc<ProjectKey>> {
         self.key(*self.keys.by_hash.get(hash)?)
     }
 

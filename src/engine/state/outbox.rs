@@ -11,13 +11,13 @@ use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
 /// Maximum number of rows in total: see [limits](crate::docs::limits).
 const MAX_OUTBOX_ROWS: usize = 200_000;
 
-/// Queued alerts, one row for each channel.
+/// Queued alerts, one row for each event, check and channel.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     rows: BTreeMap<DeliveryNumber, Arc<OutboxRow>>,
     by_channel: BTreeSet<(ChannelId, DeliveryNumber)>,
     by_check: BTreeSet<(CheckId, ChannelId, DeliveryNumber)>,
-    /// Rows whose attempts have begun since the start and are not reported yet.
+    /// Rows whose attempts were started since startup and are not reported yet.
     sending: BTreeSet<DeliveryNumber>,
     /// Projects of the channels with queued rows, and the number of rows of each project.
     projects: BTreeMap<ChannelId, ProjectId>,

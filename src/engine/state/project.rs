@@ -18,17 +18,17 @@ impl ProjectState {
     }
 
     /// Checks that are down and alerted.
-    pub fn alerted_down(&self) -> &BTreeSet<CheckId> {
-        &self.alerted_down
+    pub fn notified_downtimes(&self) -> &BTreeSet<CheckId> {
+        &self.notified_downtimes
     }
 
     /// Updates the indexes of alerted checks and of checks held because of a parent.
     pub(super) fn update_alert_indexes(&mut self, check: &Check) {
-        self.hidden_checks.update(check.id, Some(check));
+        self.held_by_parent.update(check.id, Some(check));
         if check.state.notification.is_notified() {
-            self.alerted_down.insert(check.id);
+            self.notified_downtimes.insert(check.id);
         } else {
-            self.alerted_down.remove(&check.id);
+            self.notified_downtimes.remove(&check.id);
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::domain::ids::{LinkId, SessionId, UserId};
-use crate::domain::project::KeyHash;
+use crate::domain::project::SecretHash;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
 use crate::domain::user::session::Session;
@@ -18,15 +18,15 @@ pub enum UserChange {
     /// A user was created or changed.
     User(Arc<User>),
     /// A user was deleted, after its sessions and links.
-    UserGone(UserId),
+    UserDeleted(UserId),
     /// A session was opened or used.
     Session(Arc<Session>),
     /// A session was removed.
-    SessionGone(SessionId),
+    SessionDeleted(SessionId),
     /// A link was created.
     Link(Arc<OneTimeLink>),
     /// A link was removed.
-    LinkGone(LinkId),
+    LinkDeleted(LinkId),
 }
 
 /// Users, sessions and links.
@@ -35,10 +35,10 @@ pub struct UserIndex {
     users: BTreeMap<UserId, Arc<User>>,
     by_name: HashMap<Box<str>, UserId>,
     sessions: BTreeMap<SessionId, Arc<Session>>,
-    by_token: HashMap<KeyHash, SessionId>,
+    by_token: HashMap<SecretHash, SessionId>,
     sessions_by_user: BTreeSet<(UserId, SessionId)>,
     links: BTreeMap<LinkId, Arc<OneTimeLink>>,
-    by_code: HashMap<KeyHash, LinkId>,
+    by_code: HashMap<SecretHash, LinkId>,
 }
 
 impl UserIndex {
@@ -73,7 +73,11 @@ impl UserIndex {
     }
 
     /// Session of a cookie, with its user. `None` if it has expired or the user may not sign in.
-    pub fn session(&self, token: &KeyHash, now: Timestamp) -> Option<(&Arc<Session>, &Arc<User>)> {
+    pub fn session(
+        &self,
+        token: &SecretHash,
+        now: Timestamp,
+    ) -> Option<(&Arc<Session>, &Arc<User>)> {
         let session = self
             .sessions
             .get(self.by_token.get(token)?)
@@ -89,7 +93,7 @@ impl UserIndex {
     }
 
     /// Link with this code. `None` if it has expired.
-    pub fn link(&self, code: &KeyHash, now: Timestamp) -> Option<&Arc<OneTimeLink>> {
+    pub fn link(&self, code: &SecretHash, now: Timestamp) -> Option<&Arc<OneTimeLink>> {
         self.links
             .get(self.by_code.get(code)?)
             .filter(|link| !link.is_expired(now))
@@ -124,8 +128,8 @@ impl UserIndex {
             .filter(move |session| session.is_expired(now));
         let links = self.links.values().filter(move |link| link.is_expired(now));
         sessions
-            .map(|session| UserChange::SessionGone(session.id))
-            .chain(links.map(|link| UserChange::LinkGone(link.id)))
+            .map(|session| UserChange::SessionDeleted(session.id))
+            .chain(links.map(|link| UserChange::LinkDeleted(link.id)))
     }
 
     pub(super) fn apply(&mut self, change: &UserChange) {
@@ -136,7 +140,7 @@ impl UserIndex {
                 }
                 self.by_name.insert(user.name.case_folded(), user.id);
             }
-            UserChange::UserGone(id) => {
+            UserChange::UserDeleted(id) => {
                 if let Some(user) = self.users.remove(id) {
                     self.by_name.remove(&user.name.case_folded());
                 }
@@ -146,7 +150,7 @@ impl UserIndex {
                 self.sessions_by_user.insert((session.user, session.id));
                 self.sessions.insert(session.id, Arc::clone(session));
             }
-            UserChange::SessionGone(id) => {
+            UserChange::SessionDeleted(id) => {
                 if let Some(session) = self.sessions.remove(id) {
                     self.by_token.remove(&session.hash);
                     self.sessions_by_user.remove(&(session.user, session.id));
@@ -156,7 +160,7 @@ impl UserIndex {
                 self.by_code.insert(link.hash, link.id);
                 self.links.insert(link.id, Arc::clone(link));
             }
-            UserChange::LinkGone(id) => {
+            UserChange::LinkDeleted(id) => {
                 if let Some(link) = self.links.remove(id) {
                     self.by_code.remove(&link.hash);
                 }

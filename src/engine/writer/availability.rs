@@ -9,8 +9,8 @@ use crate::util::clock::ClockReading;
 
 /// Interval at which the last available time is stored with other writes, and the interval at which
 /// it is stored on its own.
-const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
-const MAX_ALIVE_INTERVAL: Duration = Duration::from_secs(600);
+const AVAILABILITY_INTERVAL: Duration = Duration::from_secs(10);
+const MAX_AVAILABILITY_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Availability for pings. Pure: the caller supplies events and times.
 #[derive(Debug)]
@@ -115,14 +115,14 @@ impl PingAvailability {
     pub(super) fn is_store_due(&self, uptime: Duration, written_anyway: bool) -> bool {
         match self.stored_at {
             _ if !self.accepts_pings => false,
-            Some(stored_at) if written_anyway => uptime >= stored_at + ALIVE_INTERVAL,
+            Some(stored_at) if written_anyway => uptime >= stored_at + AVAILABILITY_INTERVAL,
             None if written_anyway => true,
-            stored_at => uptime >= stored_at.unwrap_or(self.started) + MAX_ALIVE_INTERVAL,
+            stored_at => uptime >= stored_at.unwrap_or(self.started) + MAX_AVAILABILITY_INTERVAL,
         }
     }
 
     /// Records that the last available time was stored.
-    pub(super) fn note_stored(&mut self, uptime: Duration) {
+    pub(super) fn record_stored(&mut self, uptime: Duration) {
         self.stored_at = Some(uptime);
     }
 }
@@ -227,7 +227,7 @@ mod tests {
                 "{uptime}"
             );
         }
-        availability.note_stored(secs(100));
+        availability.record_stored(secs(100));
         for (uptime, with_writes, alone) in [
             (109, false, false),
             (110, true, false),

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use super::{Writer, WriterExit, WriterMemory};
 use crate::domain::ids::CheckId;
 use crate::engine::apply::Effects;
-use crate::engine::batch_log;
+use crate::engine::batch_messages;
 use crate::engine::command::{Command, Unavailable};
 use crate::engine::command_queue::QueuedCommand;
 use crate::engine::state::Change;
@@ -37,15 +37,13 @@ impl Writer {
                 self.is_disk_full = error.is_full();
                 let met_unreadable = self.has_met_unreadable();
                 self.recovery
-                    .note_failed_batch(count, &error, met_unreadable);
+                    .record_failed_batch(count, &error, met_unreadable);
                 // Set before the replies: a caller that reads its reply must not find the service
                 // healthy.
                 self.shared.writable.store(false, Ordering::Relaxed);
                 self.shared
                     .writer_activity
-                    .take_batch_callers()
-                    .into_iter()
-                    .for_each(|(_, caller)| drop(caller.send(Err(Unavailable::StorageFailed))));
+                    .refuse_batch_callers(Unavailable::StorageFailed);
                 return Ok(());
             }
             Err(_) => {
@@ -57,9 +55,7 @@ impl Writer {
                 self.shared.writable.store(false, Ordering::Relaxed);
                 self.shared
                     .writer_activity
-                    .take_batch_callers()
-                    .into_iter()
-                    .for_each(|(_, caller)| drop(caller.send(Err(Unavailable::StorageFailed))));
+                    .refuse_batch_callers(Unavailable::StorageFailed);
                 self.shared.queue.refuse_all(Unavailable::Stopping);
                 return Err(WriterExit::Panicked);
             }
@@ -98,13 +94,13 @@ impl Writer {
         let mut to_arm = Vec::new();
         let mut deleted = Vec::new();
         changes.iter().for_each(|change| match change {
-            Change::Pinged {
+            Change::CheckState {
                 id,
                 is_earlier_deadline: true,
                 ..
             } => to_arm.push(*id),
             Change::Check(check) => to_arm.push(check.id),
-            Change::CheckGone(id) => deleted.push(*id),
+            Change::CheckDeleted(id) => deleted.push(*id),
             _ => {}
         });
         deleted
@@ -117,7 +113,7 @@ impl Writer {
     /// Publishes the batch that is on disk, and returns its changes.
     pub(super) fn publish(&mut self) -> Vec<Change> {
         let effects = std::mem::take(&mut self.memory.working.effects);
-        batch_log::count_batch(
+        batch_messages::count_batch(
             &self.shared.metrics,
             &self.memory.working.state,
             &effects,
@@ -126,7 +122,7 @@ impl Writer {
         let Effects {
             changes,
             flips,
-            full_projects,
+            projects_at_check_limit,
             unnotified_checks,
             imported_projects,
             ..
@@ -140,24 +136,27 @@ impl Writer {
         if changes.iter().any(|change| {
             matches!(
                 change,
-                Change::Queued(_) | Change::Unqueued(_) | Change::Channel(_)
+                Change::OutboxRow(_) | Change::OutboxRowDeleted(_) | Change::Channel(_)
             )
         }) {
             self.shared.channel_tests.work_available.notify_one();
         }
-        batch_log::log_flips(
+        batch_messages::write_flip_messages(
             &self.memory.working.state,
             &flips,
             self.memory.last_timestamp,
         );
-        batch_log::log_unnotified(
+        batch_messages::write_unnotified_messages(
             &self.memory.working.state,
             &unnotified_checks,
             self.memory.last_timestamp,
         );
-        batch_log::log_full_projects(&self.memory.working.state, &full_projects);
+        batch_messages::write_check_limit_messages(
+            &self.memory.working.state,
+            &projects_at_check_limit,
+        );
         if self.memory.working.accepts_pings {
-            batch_log::log_imported_projects(&self.memory.working.state, &imported_projects);
+            batch_messages::write_import_message(&self.memory.working.state, &imported_projects);
         }
         changes
     }

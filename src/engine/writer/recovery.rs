@@ -36,11 +36,11 @@ pub(super) struct Recovery {
     /// True if the disk was full and there were no dead entries: the file grows into the remaining
     /// space.
     grows_sparsely: bool,
-    /// True if the library panicked during a write. Closing the database then causes a repair,
-    /// which reads every page.
-    leaks_store: bool,
+    /// True if redb panicked since the database was opened. Closing the database then causes a
+    /// repair, which reads every page.
+    needs_repair_on_close: bool,
     /// True if it panicked although every page could be read: the repair may meet a damaged page.
-    is_store_corrupt: bool,
+    may_have_hidden_damage: bool,
     /// Acknowledged numbers: a database with lower ones is not opened.
     acknowledged: SequenceNumbers,
     /// Last logged message about a failed attempt, which is not repeated.
@@ -71,8 +71,8 @@ impl Recovery {
             failed_store: None,
             needs_rewrite: false,
             grows_sparsely: false,
-            leaks_store: false,
-            is_store_corrupt: false,
+            needs_repair_on_close: false,
+            may_have_hidden_damage: false,
             acknowledged,
             last_message: String::new(),
             file_checked_at: None,
@@ -83,7 +83,7 @@ impl Recovery {
 
     /// Records that a batch of `count` commands could not be written. `met_unreadable`: a page
     /// could not be read since the database was opened.
-    pub(super) fn note_failed_batch(
+    pub(super) fn record_failed_batch(
         &mut self,
         count: usize,
         error: &StoreError,
@@ -94,15 +94,15 @@ impl Recovery {
         } else {
             DatabaseFault::Failed
         };
-        self.note_leak(error, met_unreadable);
+        self.record_library_panic(error, met_unreadable);
         self.log_once(format!("a batch of commands could not be written: {error}"));
         tracing::debug!("{count} commands are refused");
     }
 
-    fn note_leak(&mut self, error: &StoreError, met_unreadable: bool) {
+    fn record_library_panic(&mut self, error: &StoreError, met_unreadable: bool) {
         let panicked = matches!(error, StoreError::Damaged { panicked: true, .. });
-        self.leaks_store |= panicked;
-        self.is_store_corrupt |= panicked && !met_unreadable;
+        self.needs_repair_on_close |= panicked;
+        self.may_have_hidden_damage |= panicked && !met_unreadable;
     }
 
     /// Records that everything up to these numbers was acknowledged.
@@ -159,7 +159,7 @@ impl Writer {
             "housekeeping skips unreadable rows, which stay in the file: {error}"
         ));
         let met_unreadable = self.has_met_unreadable();
-        self.recovery.note_leak(error, met_unreadable);
+        self.recovery.record_library_panic(error, met_unreadable);
         self.recovery.housekeeping_paused_until = self.shared.clock.uptime() + HOUSEKEEPING_PAUSE;
         if self.memory.housekeeping.skip_unreadable_upload() {
             self.memory
@@ -189,7 +189,7 @@ impl Writer {
 
     /// Checks if the path still leads to the file that was opened. A ping must not be acknowledged
     /// if the file is about to be lost.
-    pub(super) fn check_file_exists(&mut self) {
+    pub(super) fn verify_file_exists(&mut self) {
         let uptime = self.shared.clock.uptime();
         let Self {
             shared, recovery, ..
@@ -205,7 +205,7 @@ impl Writer {
         let Ok(Err(reason)) = shared
             .store
             .get()
-            .map(|store| store.check_file(&self.medium))
+            .map(|store| store.verify_file(&self.medium))
         else {
             return;
         };
@@ -236,8 +236,8 @@ impl Writer {
     /// that includes a repair, every page must be readable.
     pub(super) fn reopen_if_readable_again(&mut self) {
         let is_readable = &self.shared.is_page_readable_again;
-        let is_repair_unsafe =
-            self.recovery.leaks_store && (self.recovery.is_store_corrupt || self.has_unreadable());
+        let is_repair_unsafe = self.recovery.needs_repair_on_close
+            && (self.recovery.may_have_hidden_damage || self.has_unreadable());
         if is_repair_unsafe
             || !is_readable.load(Ordering::Relaxed)
             || !self
@@ -267,7 +267,7 @@ impl Writer {
         let result = match self.recovery.fault {
             DatabaseFault::Failed => self.reopen_database(),
             DatabaseFault::Damaged => self.reload_after_damage(),
-            DatabaseFault::FileMissing => self.check_file_returned(),
+            DatabaseFault::FileMissing => self.verify_file_returned(),
         };
         match result {
             Ok(true) => {
@@ -312,7 +312,7 @@ impl Writer {
             self.recovery.needs_rewrite = false;
         }
         let store = self.open_store()?;
-        self.read_memory(&store)?;
+        self.reload_memory(&store)?;
         if self.recovery.grows_sparsely {
             store.grow_sparsely();
         }
@@ -360,15 +360,15 @@ impl Writer {
             self.recovery.fault = DatabaseFault::Failed;
             return Ok(false);
         }
-        self.read_memory(&store)?;
+        self.reload_memory(&store)?;
         Ok(true)
     }
 
     /// Checks if the file was put back. Its content is that of the open database. An earlier
     /// failure is repaired next.
-    fn check_file_returned(&mut self) -> Result<bool, StoreError> {
+    fn verify_file_returned(&mut self) -> Result<bool, StoreError> {
         let store = self.shared.store.get()?;
-        if store.check_file(&self.medium).is_err() {
+        if store.verify_file(&self.medium).is_err() {
             return Ok(false);
         }
         let Some(fault) = self.recovery.fault_before_missing.take() else {
@@ -378,13 +378,18 @@ impl Writer {
         Ok(false)
     }
 
-    /// Reads memory from the file, which must be the same database and contain everything that was
+    /// Loads memory from the file, which must be the same database and contain everything that was
     /// acknowledged.
-    fn read_memory(&mut self, store: &Store) -> Result<(), StoreError> {
+    fn reload_memory(&mut self, store: &Store) -> Result<(), StoreError> {
         let now = self.next_timestamp();
-        let body_limit = self.memory.working.body_limit;
-        let (mut memory, published, _) =
-            WriterMemory::read(store, body_limit, self.limits, now, &self.shared.random)?;
+        let ping_body_limit = self.memory.working.ping_body_limit;
+        let (mut memory, published, _) = WriterMemory::load(
+            store,
+            ping_body_limit,
+            self.limits,
+            now,
+            &self.shared.random,
+        )?;
         memory.working.accepts_pings = self.memory.working.accepts_pings;
         let numbers = memory.working.numbers;
         let acknowledged = self.recovery.acknowledged;
@@ -420,7 +425,10 @@ impl Writer {
 
     fn close_store(&mut self, store: Store) -> Result<(), StoreError> {
         self.recovery.needs_rewrite |= store.may_have_lost_writes();
-        (self.recovery.leaks_store, self.recovery.is_store_corrupt) = (false, false);
+        (
+            self.recovery.needs_repair_on_close,
+            self.recovery.may_have_hidden_damage,
+        ) = (false, false);
         catch_panic(move || {
             drop(store);
             Ok(())

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{MAX_EXPIRED_CHECKS, Writer, WriterMemory};
+use super::{MAX_EVALUATED_CHECKS, Writer, WriterMemory};
 use crate::domain::ids::CheckId;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::engine::load::FileTimestamps;
@@ -48,7 +48,7 @@ impl Writer {
     }
 
     /// Checks for a clock jump and logs it.
-    pub(super) fn check_clock(&mut self) {
+    pub(super) fn detect_clock_jump(&mut self) {
         let reading = self.shared.clock.read();
         let (passed, jump) = self.clock_jumps.observe(reading);
         if self.shared.clock.is_system() {
@@ -113,7 +113,8 @@ impl Writer {
                 .collect()
         };
         let future_checks = future_checks.get_or_insert_with(all);
-        let batch = future_checks.split_off(future_checks.len().saturating_sub(MAX_EXPIRED_CHECKS));
+        let batch =
+            future_checks.split_off(future_checks.len().saturating_sub(MAX_EVALUATED_CHECKS));
         *more_due |= !future_checks.is_empty();
         batch
     }

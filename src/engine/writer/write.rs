@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{BodyUpload, Writer, WriterMemory};
 use crate::domain::ids::{CheckId, FlipNumber, ProjectId};
+use crate::domain::timestamp::Timestamp;
 use crate::engine::apply::{Effects, SequenceNumbers};
 use crate::engine::command::{Command, CommandReply};
 use crate::engine::state::{Change, ImportChange, UserChange};
@@ -25,7 +26,7 @@ impl Writer {
     ) -> Result<AppliedBatch, StoreError> {
         debug_assert!(
             self.memory.working.effects.is_empty(),
-            "an earlier batch was neither published nor forgotten"
+            "an earlier batch was neither published nor discarded"
         );
         let numbers = self.memory.working.numbers;
         let count = own_commands.len() + commands.len();
@@ -34,7 +35,7 @@ impl Writer {
             // The writer's own commands are never refused.
             let _ = self.memory.working.apply(command, now);
         }
-        let (replies, deferred) = self.apply_in_shares(commands, body_upload.is_some());
+        let (replies, deferred) = self.apply_within_row_limits(commands, body_upload.is_some());
         let has_effects = !self.memory.working.effects.is_empty() || body_upload.is_some();
         if !has_effects
             && !self.has_housekeeping()
@@ -69,7 +70,7 @@ impl Writer {
     /// Applies commands of callers. Once the alerts of a project have taken their share of rows,
     /// its remaining commands are deferred in order, so that other projects do not wait for them.
     /// `keeps_last`: the last command belongs to the upload and is not deferred.
-    fn apply_in_shares(
+    fn apply_within_row_limits(
         &mut self,
         commands: Vec<Command>,
         keeps_last: bool,
@@ -126,29 +127,21 @@ impl Writer {
             housekeeping,
             ..
         } = &mut self.memory;
-        let (written, alive, upload) = catch_panic(|| {
+        let (written, stores_availability, upload) = catch_panic(|| {
             let batch = store.batch()?;
             let upload = body_upload
                 .as_ref()
                 .map(|body_upload| body_upload.write_chunk(&batch))
                 .transpose()?;
             write_effects(&batch, &working.effects, upload)?;
-            let SequenceNumbers { id, delivery, .. } = working.numbers;
-            for (key, number, before) in [
-                (MetaKey::NextId, id, before.id),
-                (MetaKey::NextDelivery, delivery, before.delivery),
-            ] {
-                if number != before {
-                    batch.set_meta_value(key, number)?;
-                }
-            }
+            write_next_numbers(&batch, working.numbers, before)?;
             let pings = &working.effects.pings;
             let has_effects = !working.effects.is_empty() || upload.is_some();
             housekeeping.count_appended((
                 pings.len() as u64,
                 pings
                     .iter()
-                    .map(|(_, ping, _)| ping.long_body_bytes())
+                    .map(|(_, ping, _)| ping.excess_body_bytes())
                     .sum(),
             ));
             housekeeping.count_deliveries(&working.effects.deliveries, &working.state);
@@ -156,64 +149,36 @@ impl Writer {
             if !imported_pings.is_empty() {
                 housekeeping.count_kept(&batch, batch.put_kept_pings(imported_pings, upload)?)?;
             }
-            if working
-                .effects
-                .changes
-                .iter()
-                .any(|change| matches!(change, Change::Import(..)))
-            {
-                let is_abandoned = |change: &Change| {
-                    matches!(
-                        change,
-                        Change::Import(
-                            ImportChange::Ended {
-                                has_leftovers: true,
-                                ..
-                            },
-                            _
-                        )
-                    )
-                };
-                housekeeping.note_import_change(
-                    &batch,
-                    &working.state,
-                    working.effects.changes.iter().any(is_abandoned),
-                )?;
+            if let Some(has_leftovers) = import_leftovers(&working.effects.changes) {
+                housekeeping.record_import_change(&batch, &working.state, has_leftovers)?;
             }
             let own_bytes: usize = pings
                 .iter()
                 .filter(|(_, ping, _)| ping.body_sharers == 0)
                 .map(|(.., body)| body.len())
                 .sum();
-            let bytes = own_bytes
-                + body_upload
-                    .as_ref()
-                    .map_or(0, |body_upload| body_upload.next_chunk().len());
-            let appended = (pings.len() as u64, bytes as u64);
+            let chunk_bytes = body_upload
+                .as_ref()
+                .map_or(0, |body_upload| body_upload.next_chunk().len());
+            let appended = (pings.len() as u64, (own_bytes + chunk_bytes) as u64);
             let cleaned = runs_housekeeping
                 && housekeeping.run_slice(&batch, &working.state, appended, upload, newest, now)?;
             // A slice that writes nothing needs no commit.
-            let alive = availability.is_store_due(uptime, cleaned || has_effects);
-            let written = cleaned || alive || has_effects;
+            let stores_availability = availability.is_store_due(uptime, cleaned || has_effects);
+            let written = cleaned || stores_availability || has_effects;
             if written {
-                if alive {
-                    batch.set_meta_value(
-                        MetaKey::LastAlive,
-                        timestamp.micros().max(0).unsigned_abs(),
-                    )?;
+                if stores_availability {
+                    set_meta_time(&batch, MetaKey::LastAvailable, timestamp)?;
                 }
                 if let Some(since) = steady_since {
-                    batch.set_meta_value(
-                        MetaKey::SteadySince,
-                        since.micros().max(0).unsigned_abs(),
-                    )?;
+                    set_meta_time(&batch, MetaKey::SteadySince, since)?;
                 }
                 if let Some(FlipNumber(number)) = out_of_order {
                     batch.set_meta_value(MetaKey::FlipsOutOfOrder, number)?;
                 }
                 activity.during_commit(|| batch.commit())?;
             }
-            Ok((written, alive, upload))
+            Ok((written, stores_availability, upload))
         })?;
         if let Some(body_upload) = body_upload {
             body_upload.number = upload;
@@ -222,8 +187,8 @@ impl Writer {
         if written {
             self.flips_out_of_order = None;
         }
-        if alive {
-            self.availability.note_stored(uptime);
+        if stores_availability {
+            self.availability.record_stored(uptime);
         }
         Ok(())
     }
@@ -254,11 +219,47 @@ impl Writer {
             let batch = store.batch()?;
             housekeeping.write_full_checkpoint(&batch, &working.state, self.log_end())?;
             if self.availability.accepts_pings() {
-                batch.set_meta_value(MetaKey::LastAlive, now.micros().max(0).unsigned_abs())?;
+                set_meta_time(&batch, MetaKey::LastAvailable, now)?;
             }
             batch.commit()
         })
     }
+}
+
+/// Stores the next numbers of objects and deliveries that differ from those `before` the batch.
+fn write_next_numbers(
+    batch: &Batch,
+    numbers: SequenceNumbers,
+    before: SequenceNumbers,
+) -> Result<(), StoreError> {
+    for (key, number, before) in [
+        (MetaKey::NextId, numbers.id, before.id),
+        (MetaKey::NextDelivery, numbers.delivery, before.delivery),
+    ] {
+        if number != before {
+            batch.set_meta_value(key, number)?;
+        }
+    }
+    Ok(())
+}
+
+fn set_meta_time(batch: &Batch, key: MetaKey, time: Timestamp) -> Result<(), StoreError> {
+    batch.set_meta_value(key, time.micros().max(0).unsigned_abs())
+}
+
+/// True if an import that has ended left log entries in the file. `None` if no import has changed.
+fn import_leftovers(changes: &[Change]) -> Option<bool> {
+    let import_changes = changes.iter().filter_map(|change| match change {
+        Change::Import(change, _) => Some(matches!(
+            change,
+            ImportChange::Ended {
+                has_leftovers: true,
+                ..
+            }
+        )),
+        _ => None,
+    });
+    import_changes.reduce(|one, other| one || other)
 }
 
 /// Writes the effects of a batch of commands. The upload is the shared body of pings.
@@ -279,7 +280,7 @@ fn write_effects(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Resul
     while let Some(change) = changes.next() {
         match change {
             // The log contains the changes made by pings. Open imports have no rows.
-            Change::Pinged { .. } | Change::Import(..) => {}
+            Change::CheckState { .. } | Change::Import(..) => {}
             // An import has many in sequence.
             Change::Check(check) => {
                 let more = std::iter::from_fn(|| {
@@ -290,10 +291,10 @@ fn write_effects(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Resul
                 });
                 batch.put_checks(std::iter::once(&**check).chain(more))?;
             }
-            Change::CheckGone(id) => {
+            Change::CheckDeleted(id) => {
                 let more = std::iter::from_fn(|| {
-                    match changes.next_if(|next| matches!(next, Change::CheckGone(_))) {
-                        Some(Change::CheckGone(id)) => Some(*id),
+                    match changes.next_if(|next| matches!(next, Change::CheckDeleted(_))) {
+                        Some(Change::CheckDeleted(id)) => Some(*id),
                         _ => None,
                     }
                 });
@@ -302,29 +303,33 @@ fn write_effects(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Resul
                 batch.remove_sources(ids.into_iter().map(|CheckId(id)| id))?;
             }
             Change::Project(project) => batch.put_project(project)?,
-            Change::ProjectGone(id) => batch.remove_project(*id)?,
+            Change::ProjectDeleted(id) => batch.remove_project(*id)?,
             Change::Key(key) => batch.put_key(key)?,
-            Change::KeyGone(id) => remove_with_source(batch, id.0, batch.remove_key(*id))?,
+            Change::KeyDeleted(id) => remove_with_source(batch, id.0, batch.remove_key(*id))?,
             Change::Channel(channel) => batch.put_channel(channel)?,
-            Change::ChannelGone(id) => remove_with_source(batch, id.0, batch.remove_channel(*id))?,
+            Change::ChannelDeleted(id) => {
+                remove_with_source(batch, id.0, batch.remove_channel(*id))?
+            }
             Change::Window(window) => batch.put_window(window)?,
-            Change::WindowGone(_, id) => remove_with_source(batch, id.0, batch.remove_window(*id))?,
+            Change::WindowDeleted(_, id) => {
+                remove_with_source(batch, id.0, batch.remove_window(*id))?
+            }
             Change::Source(id, source) => batch.put_source(*id, source.as_ref())?,
             Change::Outages(outages) => batch.set_outages(outages)?,
             // A flip has one for each channel.
-            Change::Queued(row) => {
+            Change::OutboxRow(row) => {
                 let more = std::iter::from_fn(|| {
-                    match changes.next_if(|next| matches!(next, Change::Queued(_))) {
-                        Some(Change::Queued(row)) => Some(&**row),
+                    match changes.next_if(|next| matches!(next, Change::OutboxRow(_))) {
+                        Some(Change::OutboxRow(row)) => Some(&**row),
                         _ => None,
                     }
                 });
                 batch.put_outbox_rows(std::iter::once(&**row).chain(more))?;
             }
-            Change::Unqueued(number) => {
+            Change::OutboxRowDeleted(number) => {
                 let more = std::iter::from_fn(|| {
-                    match changes.next_if(|next| matches!(next, Change::Unqueued(_))) {
-                        Some(Change::Unqueued(number)) => Some(*number),
+                    match changes.next_if(|next| matches!(next, Change::OutboxRowDeleted(_))) {
+                        Some(Change::OutboxRowDeleted(number)) => Some(*number),
                         _ => None,
                     }
                 });
@@ -351,10 +356,10 @@ fn remove_with_source(
 fn write_user(batch: &Batch, change: &UserChange) -> Result<(), StoreError> {
     match change {
         UserChange::User(user) => batch.put_user(user),
-        UserChange::UserGone(id) => remove_with_source(batch, id.0, batch.remove_user(*id)),
+        UserChange::UserDeleted(id) => remove_with_source(batch, id.0, batch.remove_user(*id)),
         UserChange::Session(session) => batch.put_session(session),
-        UserChange::SessionGone(id) => batch.remove_session(*id),
+        UserChange::SessionDeleted(id) => batch.remove_session(*id),
         UserChange::Link(link) => batch.put_link(link),
-        UserChange::LinkGone(id) => batch.remove_link(*id),
+        UserChange::LinkDeleted(id) => batch.remove_link(*id),
     }
 }

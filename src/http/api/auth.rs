@@ -6,7 +6,7 @@ use hyper::header::{HeaderMap, HeaderName};
 use tracing::Level;
 
 use crate::domain::ids::{KeyId, ProjectId};
-use crate::domain::project::{KeyAccess, KeyHash};
+use crate::domain::project::{KeyAccess, KeySecret};
 use crate::http::ServerState;
 use crate::http::common::reply::HttpError;
 use crate::util::log_limit::LogLimit;
@@ -36,7 +36,7 @@ pub(in crate::http) fn authenticate(
     key: &[u8],
     from: impl FnOnce() -> IpAddr,
 ) -> Result<ApiCaller, HttpError> {
-    if String::from_utf8_lossy(key).chars().count() != KeyHash::KEY_LENGTH {
+    if String::from_utf8_lossy(key).chars().count() != KeySecret::KEY_LENGTH {
         return Err(HttpError::MissingKey);
     }
     let Some(key) = server.handle.find_api_key(key) else {

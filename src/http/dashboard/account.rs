@@ -18,7 +18,7 @@ use super::sign_in::{has_confirmed_password, redirect_with_new_mark};
 use super::time_display::DisplayTime;
 use crate::domain::ids::SessionId;
 use crate::domain::timezone::Timezone;
-use crate::domain::user::preferences::{By, ListPreferences, SortOrder};
+use crate::domain::user::preferences::{ListPreferences, SortKey, SortOrder};
 use crate::domain::user::session::Session;
 use crate::domain::user::{Password, Theme, User, UserPreferences};
 use crate::engine::command::user::{SessionSelection, UserChanges};
@@ -146,15 +146,15 @@ fn render_page(request: &PageRequest, wrong: AccountFormErrors<'_>) -> Result<Ht
 /// Options for sorting lists: value, label, and true for the selected one.
 fn sort_options(chosen: SortOrder) -> Vec<(String, &'static str, bool)> {
     let words = |by| match by {
-        By::Status => "status, most urgent first",
-        By::Name => "name",
-        By::Last => "last ping",
-        By::Next => "next ping",
-        By::Created => "creation, oldest first",
+        SortKey::Status => "status, most urgent first",
+        SortKey::Name => "name",
+        SortKey::Last => "last ping",
+        SortKey::Next => "next ping",
+        SortKey::Created => "creation, oldest first",
     };
-    let mut orders: Vec<_> = By::ALL
-        .map(|by| SortOrder {
-            by,
+    let mut orders: Vec<_> = SortKey::ALL
+        .map(|key| SortOrder {
+            key,
             is_reversed: false,
         })
         .into();
@@ -164,7 +164,7 @@ fn sort_options(chosen: SortOrder) -> Vec<(String, &'static str, bool)> {
         if order.is_reversed {
             "current order of the list"
         } else {
-            words(order.by)
+            words(order.key)
         }
     };
     orders

@@ -26,7 +26,7 @@ use bulk::BulkFormInput;
 pub(super) use bulk::apply_bulk_action;
 pub(super) use list_return::ListReturn;
 pub(super) use query::DisplayStatus;
-use query::{By, CheckListFilter, CheckListItem, CheckListQuery, sort_page};
+use query::{CheckListFilter, CheckListItem, CheckListQuery, SortKey, sort_page};
 use row::CheckListRow;
 pub(super) use row::{Next, last_run_duration};
 
@@ -416,13 +416,14 @@ impl CheckList {
     }
 
     /// URL of the same list sorted by this column, or in reverse if it is already.
-    fn sorted(&self, by: By) -> String {
-        let is_reversed = self.wanted.order.by == by && !self.wanted.order.is_reversed;
-        self.full_url_for(
-            &self
-                .wanted
-                .with_change(|wanted| wanted.order = SortOrder { by, is_reversed }),
-        )
+    fn sorted(&self, by: SortKey) -> String {
+        let is_reversed = self.wanted.order.key == by && !self.wanted.order.is_reversed;
+        self.full_url_for(&self.wanted.with_change(|wanted| {
+            wanted.order = SortOrder {
+                key: by,
+                is_reversed,
+            }
+        }))
     }
 
     fn full_url_for(&self, wanted: &CheckListQuery) -> String {
@@ -430,8 +431,8 @@ impl CheckList {
     }
 
     /// Value of `aria-sort` for a column.
-    fn order(&self, by: By) -> &'static str {
-        match (self.wanted.order.by == by, self.wanted.order.is_reversed) {
+    fn order(&self, by: SortKey) -> &'static str {
+        match (self.wanted.order.key == by, self.wanted.order.is_reversed) {
             (false, _) => "none",
             (true, false) => "ascending",
             (true, true) => "descending",

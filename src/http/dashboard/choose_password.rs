@@ -196,14 +196,14 @@ fn link_owner(
 async fn redeem_link(
     request: &PageRequest,
     code: &LinkCode,
-    setup: Option<FirstUser>,
+    first_user: Option<FirstUser>,
     password: Password,
 ) -> Result<PageResponse, PageError> {
     let password = request.dashboard.password_hasher.hash(password).await?;
     let (token, session) = new_session(request);
     let redemption = LinkRedemption {
         hash: code.hash(),
-        setup,
+        first_user,
         password,
         session,
     };

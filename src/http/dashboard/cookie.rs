@@ -3,7 +3,7 @@
 
 use hyper::header::{COOKIE, HeaderMap};
 
-use crate::domain::project::KeyHash;
+use crate::domain::project::SecretHash;
 use crate::domain::user::session::Session;
 use crate::http::common::browser_mark;
 
@@ -54,12 +54,15 @@ impl CookieJar<'_> {
     }
 
     /// Hashes of possible session tokens.
-    pub(super) fn session_token_hashes(self, headers: &HeaderMap) -> impl Iterator<Item = KeyHash> {
+    pub(super) fn session_token_hashes(
+        self,
+        headers: &HeaderMap,
+    ) -> impl Iterator<Item = SecretHash> {
         let tokens = cookie_values(headers, self.session_cookie_name())
             .filter(|token| token.len() == Session::TOKEN_LENGTH);
         tokens
             .take(MAX_COOKIES)
-            .map(|token| KeyHash::of_key(token.as_bytes()))
+            .map(|token| SecretHash::of(token.as_bytes()))
     }
 
     /// `Set-Cookie` value with this token.
@@ -194,7 +197,7 @@ mod tests {
             .session_token_hashes(&headers)
             .collect::<Vec<_>>()
         };
-        let hash = KeyHash::of_key(TOKEN.as_bytes());
+        let hash = SecretHash::of(TOKEN.as_bytes());
         let plain = format!("overdue={TOKEN}");
         let secure = format!("__Host-overdue={TOKEN}");
         assert_eq!(found(false, &[&plain]), [hash]);

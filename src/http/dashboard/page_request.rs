@@ -143,7 +143,7 @@ impl PageRequest {
     pub(crate) fn declaring_source(&self, number: u64) -> Option<String> {
         self.handle().with_state(|state| {
             state
-                .declared
+                .managed
                 .source(number)
                 .map(|source| source.as_str().to_owned())
         })

@@ -10,7 +10,7 @@ use super::DashboardState;
 use super::browser_security::RequestOrigin;
 use super::page_error::PageError;
 use super::viewer::SignedInUser;
-use crate::domain::project::KeyHash;
+use crate::domain::project::SecretHash;
 use crate::domain::user::{Grant, Membership, ProjectMemberships, User, UserName};
 use crate::engine::command::user::UserCommandError;
 use crate::http::common::client_address::is_trusted;
@@ -28,7 +28,7 @@ static DECEPTIVE_NAME_LOG: LogLimit = LogLimit::new();
 #[derive(Clone, Debug)]
 pub struct ProxyAuth {
     header: HeaderName,
-    secret: Option<KeyHash>,
+    secret: Option<SecretHash>,
     new_user_membership: Option<Membership>,
     logout_url: Option<LogoutUrl>,
 }
@@ -81,7 +81,7 @@ impl ProxyAuth {
             .map_err(|_| "--auth-header must be the name of a header, such as Remote-User")?;
         Ok(Self {
             header,
-            secret: secret.map(KeyHash::of_key),
+            secret: secret.map(SecretHash::of),
             new_user_membership: new_users,
             logout_url: logout,
         })
@@ -139,7 +139,7 @@ pub(super) async fn authenticate(
         UserName::parse(header_name).map_err(|reason| invalid_header_error(forward, reason))?;
     let shown = headers
         .get(&SECRET_HEADER)
-        .map(|value| KeyHash::of_key(value.as_bytes()));
+        .map(|value| SecretHash::of(value.as_bytes()));
     if forward.secret.is_some() && shown != forward.secret {
         tracing::warn!(peer = %peer.ip(), "a proxy named a user without sending the right secret");
         return Err(PageError::new(

@@ -14,7 +14,7 @@ use super::page_request::PageRequest;
 use super::page_routes::Page;
 use super::sign_in::{self, VerifiedCredentials};
 use crate::domain::ids::UserId;
-use crate::domain::project::KeyHash;
+use crate::domain::project::SecretHash;
 use crate::domain::user::second_factor::SecondFactorProof;
 use crate::domain::user::{PasswordHash, User};
 use crate::util::log_limit::LogLimit;
@@ -56,10 +56,10 @@ struct PendingSignIn {
 /// Attempts with a correct password, by the hash of their token. In memory: after a restart the
 /// password is asked for again.
 #[derive(Default)]
-pub(super) struct PendingSignIns(Mutex<HashMap<KeyHash, PendingSignIn>>);
+pub(super) struct PendingSignIns(Mutex<HashMap<SecretHash, PendingSignIn>>);
 
 impl PendingSignIns {
-    fn insert(&self, attempt: KeyHash, waiting: PendingSignIn) {
+    fn insert(&self, attempt: SecretHash, waiting: PendingSignIn) {
         let mut all = self.lock();
         all.retain(|_, old| waiting.started < old.started + CODE_TIMEOUT);
         let oldest = all
@@ -72,7 +72,7 @@ impl PendingSignIns {
         all.insert(attempt, waiting);
     }
 
-    fn get(&self, attempt: &KeyHash, now: Duration) -> Option<PendingSignIn> {
+    fn get(&self, attempt: &SecretHash, now: Duration) -> Option<PendingSignIn> {
         self.lock()
             .get(attempt)
             .filter(|waiting| now < waiting.started + CODE_TIMEOUT)
@@ -80,7 +80,7 @@ impl PendingSignIns {
     }
 
     /// Counts a wrong code. Returns true if another code may be tried.
-    fn record_failure(&self, attempt: &KeyHash) -> bool {
+    fn record_failure(&self, attempt: &SecretHash) -> bool {
         let mut all = self.lock();
         let Some(waiting) = all.get_mut(attempt) else {
             return false;
@@ -93,11 +93,11 @@ impl PendingSignIns {
         goes_on
     }
 
-    fn remove(&self, attempt: &KeyHash) {
+    fn remove(&self, attempt: &SecretHash) {
         self.lock().remove(attempt);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<KeyHash, PendingSignIn>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SecretHash, PendingSignIn>> {
         lock(&self.0)
     }
 }
@@ -122,7 +122,7 @@ pub(super) fn begin_second_step(
     request
         .dashboard
         .pending_sign_ins
-        .insert(KeyHash::of_key(attempt.as_bytes()), waiting);
+        .insert(SecretHash::of(attempt.as_bytes()), waiting);
     render_form(request, &attempt, false).into()
 }
 
@@ -142,7 +142,7 @@ pub(super) async fn post(
 ) -> Result<PageResponse, PageError> {
     let dashboard = &request.dashboard;
     let text = form.get("attempt");
-    let attempt = KeyHash::of_key(text.as_bytes());
+    let attempt = SecretHash::of(text.as_bytes());
     let found = dashboard
         .pending_sign_ins
         .get(&attempt, request.handle().clock().uptime());
@@ -255,7 +255,7 @@ mod tests {
     fn an_attempt_ends_after_five_wrong_codes_or_five_minutes() {
         let attempts = PendingSignIns::default();
         let secs = Duration::from_secs;
-        let [one, two] = [b"1", b"2"].map(|text| KeyHash::of_key(text));
+        let [one, two] = [b"1", b"2"].map(|text| SecretHash::of(text));
         attempts.insert(one, pending_sign_in(0));
         assert!(attempts.get(&one, secs(299)).is_some() && attempts.get(&one, secs(300)).is_none());
         assert_eq!(
@@ -267,7 +267,7 @@ mod tests {
         attempts.remove(&two);
         assert!(attempts.get(&two, secs(11)).is_none());
         for number in 0..MAX_PENDING as u64 + 5 {
-            attempts.insert(KeyHash::of_key(&number.to_le_bytes()), pending_sign_in(20));
+            attempts.insert(SecretHash::of(&number.to_le_bytes()), pending_sign_in(20));
         }
         assert_eq!(attempts.lock().len(), MAX_PENDING);
     }

@@ -18,7 +18,7 @@ use super::sign_in_limit::{AttemptSource, SignInAttempt};
 use super::viewer::SignedInUser;
 use super::{DashboardState, second_step};
 use crate::domain::formatting::{TimeFormatter, format_count};
-use crate::domain::project::KeyHash;
+use crate::domain::project::SecretHash;
 use crate::domain::user::second_factor::SecondFactorProof;
 use crate::domain::user::session::Session;
 use crate::domain::user::{Password, PasswordHash, User, UserName};
@@ -245,11 +245,11 @@ pub(super) fn new_browser_mark(request: &PageRequest, user: &User) -> Option<Str
 }
 
 /// Hash of the mark of the browser, if the user has signed in there before.
-pub(super) fn known_browser_mark(request: &PageRequest, user: &User) -> Option<KeyHash> {
+pub(super) fn known_browser_mark(request: &PageRequest, user: &User) -> Option<SecretHash> {
     let mark = request.origin.browser_mark.as_deref()?;
     let secret = request.handle().badge_secret()?;
     browser_mark::is_mark_of(&secret, user.uuid, user.browsers_trusted_since, mark)
-        .then(|| KeyHash::of_key(mark.as_bytes()))
+        .then(|| SecretHash::of(mark.as_bytes()))
 }
 
 /// Redirects to a page after a change that invalidated the marks of the user's browsers. The
@@ -377,7 +377,7 @@ pub(super) fn new_session(request: &PageRequest) -> (String, NewSession) {
     let agent = Session::truncate_user_agent(&request.origin.user_agent);
     let address = request.origin.client.addr;
     let session = NewSession {
-        hash: KeyHash::of_key(token.as_bytes()),
+        hash: SecretHash::of(token.as_bytes()),
         user_agent: agent,
         address,
         idle_secs: request.dashboard.session_idle_secs(),

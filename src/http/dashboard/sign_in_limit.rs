@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::domain::ids::{SessionId, UserId};
-use crate::domain::project::KeyHash;
+use crate::domain::project::SecretHash;
 use crate::util::client_network::ClientNetwork;
 use crate::util::sync::lock;
 
@@ -83,7 +83,7 @@ pub(super) enum AttemptSource {
         /// User with the name.
         user: UserId,
         /// Hash of the mark of the browser.
-        mark: KeyHash,
+        mark: SecretHash,
         /// True if the user is signed in from the same network.
         is_near: bool,
     },
@@ -133,7 +133,7 @@ impl SignInLimit {
             }
             AttemptSource::Browser {
                 user,
-                mark: KeyHash([first, ..]),
+                mark: SecretHash([first, ..]),
                 is_near,
             } => {
                 let own = AttemptKey::Browser(user, first % BROWSER_COUNTERS_PER_USER);

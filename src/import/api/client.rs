@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use tokio::time::sleep;
 
 use super::ApiSource;
-use crate::domain::project::KeyHash;
+use crate::domain::project::KeySecret;
 use crate::outbound::{HttpRequest, HttpResponse, Outbound, RedirectPolicy, Trust, host_port_of};
 use crate::util::clock::Clock;
 use crate::util::sync::lock;
@@ -88,7 +88,7 @@ impl SourceApiClient {
             (api.read_only_key.as_ref(), "--read-only-key-file"),
         ] {
             let is_key = |key: &String| {
-                key.len() == KeyHash::KEY_LENGTH
+                key.len() == KeySecret::KEY_LENGTH
                     && key
                         .bytes()
                         .all(|byte| byte.is_ascii_graphic() && byte != b'.')
@@ -96,7 +96,7 @@ impl SourceApiClient {
             if key.is_some_and(|key| !is_key(key)) {
                 return Err(format!(
                     "{flag}: an API key has {} characters",
-                    KeyHash::KEY_LENGTH
+                    KeySecret::KEY_LENGTH
                 ));
             }
         }

@@ -3,7 +3,7 @@ use super::super::tests::options;
 use super::super::{ImportContents, ImportOptions, ProjectSelection, dry_run};
 use super::*;
 use crate::domain::import_contents::{ImportedKeySecret, ImportedSettings};
-use crate::domain::project::{KeyHash, KeySecret};
+use crate::domain::project::{KeySecret, SecretHash};
 use crate::domain::status::Status;
 use serde_json::json;
 
@@ -122,7 +122,7 @@ fn an_api_import_matches_a_file_import() {
     );
     assert_eq!(
         project.keys[0].secret,
-        ImportedKeySecret::Native(KeySecret::ReadWrite(KeyHash::of_key(KEY.as_bytes())))
+        ImportedKeySecret::Native(KeySecret::ReadWrite(SecretHash::of(KEY.as_bytes())))
     );
     let check = &project.checks[0];
     assert_eq!(

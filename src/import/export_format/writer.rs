@@ -141,7 +141,7 @@ struct ExportedProject {
 impl ExportedProject {
     fn new(state: &State, id: ProjectId) -> Option<Self> {
         let project_state = state.project(id)?;
-        let source = |number: u64| state.declared.source(number).cloned();
+        let source = |number: u64| state.managed.source(number).cloned();
         let keys = project_state.keys().filter_map(|id| state.key(id));
         Some(Self {
             project: Arc::clone(&project_state.project),
@@ -441,7 +441,7 @@ impl<W: Write> Exporter<'_, W> {
             let users = state
                 .users
                 .iter()
-                .map(|user| (Arc::clone(user), state.declared.source(user.id.0).cloned()));
+                .map(|user| (Arc::clone(user), state.managed.source(user.id.0).cloned()));
             (
                 users.collect(),
                 state
@@ -525,6 +525,6 @@ fn exported_check(state: &State, check: &Check, known: &BTreeSet<ChannelId>) -> 
         },
         state: check.state,
         down_parent,
-        managed_by: state.declared.source(check.id.0).cloned(),
+        managed_by: state.managed.source(check.id.0).cloned(),
     }
 }

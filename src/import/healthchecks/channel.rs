@@ -129,7 +129,9 @@ pub(super) fn convert_channel(
     // Any user of the old server may have set the URL. The channel gets the rights of one that was
     // created through the API, unless only the operator may create its kind.
     let operator = match &settings {
-        ImportedSettings::Complete(settings) => settings.check_author(SettingsAuthor::Api).is_err(),
+        ImportedSettings::Complete(settings) => {
+            settings.validate_author(SettingsAuthor::Api).is_err()
+        }
         ImportedSettings::Incomplete { kind, .. } => kind.operator_only,
     };
     Ok(ConvertedChannel::Imported {

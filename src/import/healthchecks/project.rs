@@ -10,8 +10,8 @@ use crate::domain::import_contents::{
 };
 use crate::domain::legacy_keys::{LegacyBadgeKey, LegacyKey, LegacyKeyDigest, LegacySecret};
 use crate::domain::project::{
-    DEFAULT_PING_LOG_LIMIT, KeyAccess, KeyHash, KeyLabel, KeySecret, PingKey, ProjectKey,
-    ProjectName,
+    DEFAULT_PING_LOG_LIMIT, KeyAccess, KeyLabel, KeySecret, PingKey, ProjectKey, ProjectName,
+    SecretHash,
 };
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::{Membership, UserName, UserPreferences};
@@ -182,8 +182,8 @@ impl ProjectConverter<'_> {
             let secret = match text.split_once('.') {
                 _ if text.is_empty() => continue,
                 None => ImportedKeySecret::Native(match access {
-                    KeyAccess::ReadOnly => KeySecret::ReadOnly(KeyHash::of_key(text.as_bytes())),
-                    _ => KeySecret::ReadWrite(KeyHash::of_key(text.as_bytes())),
+                    KeyAccess::ReadOnly => KeySecret::ReadOnly(SecretHash::of(text.as_bytes())),
+                    _ => KeySecret::ReadWrite(SecretHash::of(text.as_bytes())),
                 }),
                 Some((_, digest)) => {
                     let Some(digest) = decode_hex(digest).and_then(|digest| digest.try_into().ok())

@@ -21,7 +21,8 @@ use crate::domain::import_item::ImportItem;
 use crate::domain::legacy_keys::{LegacyBadgeKey, LegacyKeyDigest};
 use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes};
 use crate::domain::project::{
-    ChannelName, KeyAccess, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey, ProjectKey, ProjectName,
+    ChannelName, KeyAccess, KeyLabel, KeySecret, KeyUse, PingKey, ProjectKey, ProjectName,
+    SecretHash,
 };
 use crate::domain::schedule::Schedule;
 use crate::domain::text::{Name, Tags};
@@ -139,10 +140,10 @@ impl From<ImportedKeySecret> for KeySecretRow {
             Self::Hashed(access.name().into(), secret, encode_bytes(digest))
         };
         match secret {
-            ImportedKeySecret::Native(KeySecret::ReadWrite(KeyHash(hash))) => {
+            ImportedKeySecret::Native(KeySecret::ReadWrite(SecretHash(hash))) => {
                 Self::ReadWrite(encode_bytes(&hash))
             }
-            ImportedKeySecret::Native(KeySecret::ReadOnly(KeyHash(hash))) => {
+            ImportedKeySecret::Native(KeySecret::ReadOnly(SecretHash(hash))) => {
                 Self::ReadOnly(encode_bytes(&hash))
             }
             ImportedKeySecret::Native(KeySecret::Ping(key)) => Self::Ping(key.as_str().into()),
@@ -160,7 +161,7 @@ impl From<ImportedKeySecret> for KeySecretRow {
 
 impl KeySecretRow {
     fn into_secret(self) -> Result<ImportedKeySecret, &'static str> {
-        let hash = |text: &str| decode_bytes(text).map(KeyHash);
+        let hash = |text: &str| decode_bytes(text).map(SecretHash);
         Ok(match self {
             Self::ReadWrite(text) => ImportedKeySecret::Native(KeySecret::ReadWrite(hash(&text)?)),
             Self::ReadOnly(text) => ImportedKeySecret::Native(KeySecret::ReadOnly(hash(&text)?)),

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{decode_bytes, encode_bytes, parse_source, source_text};
 use crate::domain::import_contents::ImportedUser;
-use crate::domain::project::KeyHash;
+use crate::domain::project::SecretHash;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
@@ -104,7 +104,7 @@ impl SecondFactorRow {
         let recovery = self
             .recovery
             .iter()
-            .map(|text| decode_bytes(text).map(KeyHash))
+            .map(|text| decode_bytes(text).map(SecretHash))
             .collect::<Result<_, _>>()?;
         let secret = TotpSecret::parse(&self.secret).ok_or("invalid second factor of a user")?;
         Ok(SecondFactor {

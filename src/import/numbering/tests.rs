@@ -12,7 +12,7 @@ use crate::domain::import_contents::{
     ImportedWindow,
 };
 use crate::domain::maintenance_window::WindowTimes;
-use crate::domain::project::{ChannelName, KeyHash, KeyLabel, KeySecret, ProjectName};
+use crate::domain::project::{ChannelName, KeyLabel, KeySecret, ProjectName, SecretHash};
 use crate::domain::text::{Name, Tags};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::{UserName, UserPreferences};
@@ -25,7 +25,7 @@ fn project(place: usize, [keys, channels, windows, checks]: [usize; 4]) -> Impor
     };
     let key = |number: usize| {
         let hash = [number as u8; 32];
-        let secret = ImportedKeySecret::Native(KeySecret::ReadWrite(KeyHash(hash)));
+        let secret = ImportedKeySecret::Native(KeySecret::ReadWrite(SecretHash(hash)));
         let hint = number.to_string().into();
         ImportedKey {
             secret,

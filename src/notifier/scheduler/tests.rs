@@ -125,7 +125,7 @@ impl SchedulerTester {
             self.now.wall,
             self.now.wall,
         );
-        self.state.apply(&Change::Queued(Arc::new(row)));
+        self.state.apply(&Change::OutboxRow(Arc::new(row)));
         number
     }
 
@@ -153,7 +153,7 @@ impl SchedulerTester {
                     attempts: row.attempts + 1,
                     ..row
                 };
-                self.state.apply(&Change::Queued(Arc::new(row)));
+                self.state.apply(&Change::OutboxRow(Arc::new(row)));
             }
         }
         (
@@ -185,9 +185,9 @@ impl SchedulerTester {
                             may_be_duplicate: row.may_be_duplicate || *doubtful,
                             ..OutboxRow::clone(&row)
                         };
-                        self.state.apply(&Change::Queued(Arc::new(row)));
+                        self.state.apply(&Change::OutboxRow(Arc::new(row)));
                     }
-                    _ => self.state.apply(&Change::Unqueued(*number)),
+                    _ => self.state.apply(&Change::OutboxRowDeleted(*number)),
                 }
             }
         }

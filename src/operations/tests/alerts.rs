@@ -245,11 +245,10 @@ fn a_failed_delivery_is_sent_again_unless_it_is_out_of_date() {
     };
     assert_eq!(doubtful(number), Some(false));
     service
-        .run(
-            service
-                .handle
-                .call(Command::BeginDeliveries(vec![DeliveryNumber(number)], None)),
-        )
+        .run(service.handle.call(Command::StartAttempts {
+            rows: vec![DeliveryNumber(number)],
+            last_row: None,
+        }))
         .unwrap()
         .unwrap();
     give_up(&service, mail);
@@ -259,11 +258,10 @@ fn a_failed_delivery_is_sent_again_unless_it_is_out_of_date() {
     // A refused message has not arrived, unless an earlier attempt may have.
     let begin = |number| {
         service
-            .run(
-                service
-                    .handle
-                    .call(Command::BeginDeliveries(vec![DeliveryNumber(number)], None)),
-            )
+            .run(service.handle.call(Command::StartAttempts {
+                rows: vec![DeliveryNumber(number)],
+                last_row: None,
+            }))
             .unwrap()
             .unwrap()
     };
@@ -284,11 +282,10 @@ fn a_failed_delivery_is_sent_again_unless_it_is_out_of_date() {
     give_up(&service, mail);
     let number = retry(never_tried).unwrap();
     service
-        .run(
-            service
-                .handle
-                .call(Command::BeginDeliveries(vec![DeliveryNumber(number)], None)),
-        )
+        .run(service.handle.call(Command::StartAttempts {
+            rows: vec![DeliveryNumber(number)],
+            last_row: None,
+        }))
         .unwrap()
         .unwrap();
     let number = retry(finish(&service, mail, 400)[0]).unwrap();
@@ -479,7 +476,7 @@ fn alerting_is_changed_and_shows_what_it_waits_for() {
     let project = service.project("one");
     let check = check(&service, &project, "a", "");
     let three = service
-        .run(check::set_alerting(
+        .run(check::update_alert_settings(
             &service.handle,
             check.id,
             Some(FailureThreshold::parse(3).unwrap()),
@@ -506,7 +503,7 @@ fn alerting_is_changed_and_shows_what_it_waits_for() {
         ("due", Some((at, "it has not failed often enough in a row")))
     );
     let one = service
-        .run(check::set_alerting(
+        .run(check::update_alert_settings(
             &service.handle,
             check.id,
             Some(FailureThreshold::ONE),
@@ -524,7 +521,7 @@ fn alerting_is_changed_and_shows_what_it_waits_for() {
         .run(check::delete(&service.handle, check.id))
         .unwrap();
     assert_eq!(
-        refused(service.run(check::set_alerting(
+        refused(service.run(check::update_alert_settings(
             &service.handle,
             check.id,
             Some(FailureThreshold::ONE),

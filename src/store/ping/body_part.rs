@@ -40,7 +40,7 @@ impl Snapshot {
             if let Some((upload, _)) = row.upload {
                 return chunks::read_upload_part(&self.transaction, upload, part).map(Some);
             }
-            let _alone = lock_if_large(&row);
+            let _large_read_guard = lock_if_large(&row);
             let slice = |bytes: &[u8]| part.slice_of(bytes).to_vec();
             Ok(match in_log {
                 Some(arrival) => self

@@ -11,7 +11,7 @@ use crate::store::{Batch, StoreError, record};
 pub struct KeptPutResult {
     /// Number of pings that did not exist before.
     pub pings: u64,
-    /// Bytes of their bodies that count as long.
+    /// Bytes of their bodies beyond the first 1,024 of each.
     pub bytes: u64,
     /// True if an upload became unreferenced.
     pub has_new_unreferenced: bool,
@@ -45,11 +45,11 @@ impl Batch {
             let old = kept_pings.insert(key, row.as_slice())?;
             let old = old.map(|old| {
                 record::decode::<PingRecord<'_>>(old.value())
-                    .map_or((0, None), |row| (row.long_bytes(), row.upload))
+                    .map_or((0, None), |row| (row.excess_bytes(), row.upload))
             });
             kept.pings += u64::from(old.is_none());
             let (old_bytes, old_upload) = old.unwrap_or_default();
-            kept.bytes = (kept.bytes + ping.long_body_bytes()).saturating_sub(old_bytes);
+            kept.bytes = (kept.bytes + ping.excess_body_bytes()).saturating_sub(old_bytes);
             old_uploads.extend(old_upload.map(|(upload, _)| upload));
             if body.is_empty() || ping.body_sharers > 0 {
                 kept_bodies.remove(key)?;

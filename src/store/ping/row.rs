@@ -5,9 +5,11 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::LARGE_BODY;
+use super::OWN_PAGE_BYTES;
 use crate::domain::ids::{Arrival, CheckId};
-use crate::domain::ping::{Ping, PingKind, PingMethod, PingOrigin, PingScheme, long_body_bytes_of};
+use crate::domain::ping::{
+    Ping, PingKind, PingMethod, PingOrigin, PingScheme, excess_body_bytes_of,
+};
 use crate::domain::timestamp::Timestamp;
 use crate::store::StoreError;
 use crate::store::record::{self, Record};
@@ -181,9 +183,9 @@ impl PingRecord<'_> {
         self.upload.map_or(0, |(_, sharers)| sharers)
     }
 
-    /// Bytes of the body, or of this ping's share of an upload, that count as long.
-    pub(super) fn long_bytes(&self) -> u64 {
-        long_body_bytes_of(self.body_len.into(), self.sharers())
+    /// Bytes of the body, or of this ping's share of an upload, beyond the first 1,024.
+    pub(super) fn excess_bytes(&self) -> u64 {
+        excess_body_bytes_of(self.body_len.into(), self.sharers())
     }
 
     /// True if the body has a row of its own.
@@ -230,7 +232,7 @@ const RELEASED_ALLOCATION_BYTES: usize = 33 << 20;
 /// then smaller and grows with the data that exists.
 fn allocate_body(len: usize) -> Vec<u8> {
     let mut body = Vec::new();
-    if len > LARGE_BODY {
+    if len > OWN_PAGE_BYTES {
         let _ = body
             .try_reserve_exact(len.clamp(RELEASED_ALLOCATION_BYTES, 2 * RELEASED_ALLOCATION_BYTES));
     }

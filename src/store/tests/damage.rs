@@ -136,7 +136,7 @@ fn an_unreadable_or_future_flip_does_not_stop_the_pruning_of_others() {
         Ok(())
     });
     assert!(matches!(
-        pruned.damaged,
+        pruned.unreadable_row,
         Some(StoreError::Corrupt { table: "flips", .. })
     ));
     assert_eq!((pruned.removed, pruned.next), (2, None));
@@ -210,7 +210,7 @@ fn meta_values_of_a_wrong_size_are_errors() {
         store
             .snapshot()
             .unwrap()
-            .for_each_rows(|rows| inspection.inspect_rows(rows).is_ok())
+            .visit_table_rows(|rows| inspection.inspect_rows(rows).is_ok())
             .unwrap();
         assert_eq!(inspection.finish().problems, [error]);
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::alert::{
-    AlertEvent, BatchPart, DeletedCheck, DeliveryRecord, DeliveryResult, OutboxRow, Recipient,
+    AlertEvent, DeletedCheck, DeliveryRecord, DeliveryResult, MessagePart, OutboxRow, Recipient,
     RecipientResult,
 };
 use crate::domain::ids::{DeliveryNumber, UniqueKey};
@@ -76,8 +76,8 @@ fn rows_of_the_outbox_and_of_deliveries_are_read_in_every_version() {
             names: names(),
             unique_key: UniqueKey::from_bytes([9; 20]),
         })),
-        alerted_names: Some(Arc::new(names())),
-        part: Some(BatchPart {
+        alerted_labels: Some(Arc::new(names())),
+        part: Some(MessagePart {
             last_row: DeliveryNumber(70),
             attempts: 3,
         }),
@@ -139,9 +139,9 @@ fn rows_of_the_outbox_and_of_deliveries_are_read_in_every_version() {
             .collect();
         put_row(&store, (table, 1), &bytes);
     }
-    let deleted_check = NameSet {
+    let deleted_check = CheckLabels {
         name: names().name,
-        ..NameSet::default()
+        ..CheckLabels::default()
     };
     let deleted_check = Some(Box::new(DeletedCheck {
         names: deleted_check,
@@ -149,7 +149,7 @@ fn rows_of_the_outbox_and_of_deliveries_are_read_in_every_version() {
     }));
     let outbox_row = OutboxRow {
         deleted_check,
-        alerted_names: None,
+        alerted_labels: None,
         part: None,
         recipients: Arc::default(),
         ..outbox_row

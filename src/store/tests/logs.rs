@@ -186,7 +186,7 @@ proptest! {
                         is_before(before),
                         is_before(future),
                     )?;
-                    assert!(pruned.removed <= limit && pruned.damaged.is_none());
+                    assert!(pruned.removed <= limit && pruned.unreadable_row.is_none());
                     removed += pruned.removed;
                     next = pruned.next;
                     Ok(())

@@ -8,7 +8,7 @@ use crate::domain::ids::DeliveryNumber;
 fn restore(store: &Store, directory: &std::path::Path) -> Result<(), StoreError> {
     let mut restoration = DatabaseRestore::begin(directory, false)?;
     let mut added = Ok(());
-    store.snapshot()?.for_each_rows(|rows| {
+    store.snapshot()?.visit_table_rows(|rows| {
         added = restoration.add(rows);
         added.is_ok()
     })?;
@@ -39,7 +39,7 @@ fn a_backup_of_an_older_layout_goes_through_the_same_migrations() {
                 found.push((rows.table().to_owned(), rows.bytes().to_owned()));
                 true
             };
-            store.snapshot().unwrap().for_each_rows(collect).unwrap();
+            store.snapshot().unwrap().visit_table_rows(collect).unwrap();
             // The instance ID differs.
             found.retain(|(table, _)| table != "meta");
             found
@@ -148,7 +148,7 @@ fn an_inspection_finds_altered_rows() {
         store
             .snapshot()
             .unwrap()
-            .for_each_rows(|rows| inspection.inspect_rows(rows).is_ok())
+            .visit_table_rows(|rows| inspection.inspect_rows(rows).is_ok())
             .unwrap();
         inspection.finish()
     };
@@ -213,7 +213,7 @@ fn an_inspection_joins_chunks() {
         store
             .snapshot()
             .unwrap()
-            .for_each_rows(|rows| inspection.inspect_rows(rows).is_ok())
+            .visit_table_rows(|rows| inspection.inspect_rows(rows).is_ok())
             .unwrap();
         inspection.finish()
     };

@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::ids::{LinkId, SessionId, UserId};
 use crate::domain::timezone::Timezone;
 use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
-use crate::domain::user::preferences::{By, ListPreferences, SortOrder};
+use crate::domain::user::preferences::{ListPreferences, SortKey, SortOrder};
 use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
 use crate::domain::user::session::Session;
 use crate::domain::user::{
@@ -22,7 +22,7 @@ fn users() -> [User; 2] {
         second_factor: Some(SecondFactor {
             secret: TotpSecret::new([5; 20]),
             last_used_step: 59_000_000,
-            recovery_hashes: [KeyHash([2; 32]), KeyHash([3; 32])].into(),
+            recovery_hashes: [SecretHash([2; 32]), SecretHash([3; 32])].into(),
         }),
         preferences: UserPreferences {
             zone,
@@ -30,7 +30,7 @@ fn users() -> [User; 2] {
             shortcuts: false,
             list: ListPreferences {
                 order: SortOrder {
-                    by: By::Last,
+                    key: SortKey::Last,
                     is_reversed: true,
                 },
                 page_size: 1000,
@@ -62,7 +62,7 @@ fn users() -> [User; 2] {
 fn session() -> Session {
     Session {
         id: SessionId(9),
-        hash: KeyHash([9; 32]),
+        hash: SecretHash([9; 32]),
         user: UserId(7),
         created: Timestamp::from_secs(5),
         last_used: Timestamp::from_secs(6),
@@ -76,7 +76,7 @@ fn session() -> Session {
 fn links() -> [OneTimeLink; 2] {
     let link = OneTimeLink {
         id: LinkId(10),
-        hash: KeyHash([1; 32]),
+        hash: SecretHash([1; 32]),
         purpose: LinkPurpose::Setup,
         expires: Timestamp::from_secs(50),
     };

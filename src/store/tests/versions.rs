@@ -15,7 +15,7 @@ fn written_by_schema_14() -> Contents {
 fn written_by_schema_13() -> Contents {
     let mut contents = written_by_schema_14();
     (
-        contents.check.alerted_names,
+        contents.check.alerted_labels,
         contents.flip.flip.awaited_since,
     ) = (None, None);
     contents

@@ -1,6 +1,6 @@
 //! Keys: where a request contains them, their permissions, the order of refusals, and rate limits.
 
-use overdue::domain::project::{KeyHash, PingKey};
+use overdue::domain::project::{PingKey, SecretHash};
 use overdue::engine::command::Command;
 use overdue::http::ApiRate;
 use serde_json::json;
@@ -320,7 +320,7 @@ async fn the_first_use_of_a_key_in_an_hour_is_stored_with_its_address() {
     let server = TestServer::start().await;
     let used = |server: &TestServer, key: &str| {
         server.handle.with_state(|state| {
-            let key = state.key_by_hash(&KeyHash::of_key(key.as_bytes())).unwrap();
+            let key = state.key_by_hash(&SecretHash::of(key.as_bytes())).unwrap();
             key.last_use.map(|used| (used.at, used.from.to_string()))
         })
     };

@@ -176,7 +176,7 @@ async fn a_tag_is_valid_until_something_changes() {
         // Everything due is done before the next command.
         server
             .handle
-            .call(Command::ExpireChecks(Vec::new()))
+            .call(Command::EvaluateChecks(Vec::new()))
             .await
             .unwrap()
             .unwrap();
@@ -331,7 +331,7 @@ impl ListChange {
         // Everything due is done before the next command.
         server
             .handle
-            .call(Command::ExpireChecks(Vec::new()))
+            .call(Command::EvaluateChecks(Vec::new()))
             .await
             .unwrap()
             .unwrap();

@@ -505,7 +505,12 @@ async fn a_channel_shows_its_status() {
     let row = server
         .handle
         .with_state(|state| state.outbox.rows().next().unwrap().number);
-    server.done(Command::BeginDeliveries(vec![row], None)).await;
+    server
+        .done(Command::StartAttempts {
+            rows: vec![row],
+            last_row: None,
+        })
+        .await;
     let report = |sent| {
         Command::RecordDeliveryReports(vec![DeliveryReport {
             recipients: Default::default(),
@@ -535,7 +540,12 @@ async fn a_channel_shows_its_status() {
         ]
     );
     server.clock.advance_secs(60);
-    server.done(Command::BeginDeliveries(vec![row], None)).await;
+    server
+        .done(Command::StartAttempts {
+            rows: vec![row],
+            last_row: None,
+        })
+        .await;
     server.done(report(SendOutcome::Delivered)).await;
     let delivered = "2026-11-20T10:01:00+00:00";
     assert_eq!(
@@ -772,7 +782,7 @@ async fn the_api_creates_at_most_a_thousand_channels() {
             project: server.main.id,
             name,
             settings: settings.clone(),
-            is_by_operator: operator,
+            set_by_operator: operator,
         };
         server
             .handle

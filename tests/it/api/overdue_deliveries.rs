@@ -31,7 +31,10 @@ impl TestServer {
                 .collect()
         });
         self.handle
-            .call(Command::BeginDeliveries(rows.clone(), None))
+            .call(Command::StartAttempts {
+                rows: rows.clone(),
+                last_row: None,
+            })
             .await
             .unwrap()
             .unwrap();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use overdue::domain::project::{KeyHash, KeyLabel, KeySecret, KeyUse};
+use overdue::domain::project::{KeyLabel, KeySecret, KeyUse, SecretHash};
 use overdue::engine::command::{Command, CommandOutcome, NewKey};
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ async fn roundtrip(seed: u64, totals: &mut RoundtripCounts) {
     for &project in &projects {
         for access in [KeySecret::ReadWrite, KeySecret::ReadOnly] {
             let text = one.handle.random().url_safe::<32>();
-            let secret = access(KeyHash::of_key(text.as_bytes()));
+            let secret = access(SecretHash::of(text.as_bytes()));
             let key = NewKey {
                 project,
                 secret,

@@ -15,7 +15,7 @@ use crate::support::server::TestServer;
 /// Bodies of more than 100 bytes are split into chunks of at most 64.
 fn in_pieces() -> HousekeepingLimits {
     HousekeepingLimits {
-        large_body_bytes: 100,
+        upload_threshold_bytes: 100,
         chunk_bytes: 64,
         ..HousekeepingLimits::default()
     }

@@ -79,7 +79,7 @@ impl PowerCutWorld {
         let thresholds = HousekeepingLimits {
             slice_rows: slice,
             checkpoint_bytes: dice.pick(&[1, 1 << 20]),
-            large_body_bytes: large,
+            upload_threshold_bytes: large,
             chunk_bytes: piece,
             ..HousekeepingLimits::default()
         };

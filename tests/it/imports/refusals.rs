@@ -163,9 +163,9 @@ fn locally_pinged_or_changed_objects_are_replaced_only_on_request() {
         (
             |engine| {
                 let after = Some(FailureThreshold::parse(2).unwrap());
-                engine.execute(Command::SetAlerting {
+                engine.execute(Command::UpdateAlertSettings {
                     check: check_by_uuid(engine, 21).id,
-                    after,
+                    failure_threshold: after,
                     parents: None::<Parents>,
                 });
             },

@@ -447,7 +447,7 @@ async fn a_test_stores_no_result_of_recipients_that_were_removed_meanwhile() {
                 channel,
                 name: None,
                 settings: Some(given),
-                maker: SettingsAuthor::Operator,
+                author: SettingsAuthor::Operator,
             }
         })
         .await;
@@ -516,7 +516,7 @@ async fn an_unsubscribed_recipient_gets_nothing_and_the_others_still_do() {
         channel,
         name: None,
         settings: Some(given),
-        maker: SettingsAuthor::Operator,
+        author: SettingsAuthor::Operator,
     })
     .await;
     assert_eq!(

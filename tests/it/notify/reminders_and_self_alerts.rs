@@ -398,10 +398,10 @@ async fn a_digest_with_a_part_that_began_before_a_crash_is_not_marked_as_a_repea
             .handle
             .with_state(|state| state.outbox.rows().map(|row| row.number).collect());
         for some in rows.chunks(256).take(if is_whole { 2 } else { 1 }) {
-            site.execute(Command::BeginDeliveries(
-                some.to_vec(),
-                rows.last().copied(),
-            ))
+            site.execute(Command::StartAttempts {
+                rows: some.to_vec(),
+                last_row: rows.last().copied(),
+            })
             .await;
         }
         let copy = disk.copy();

@@ -254,7 +254,7 @@ async fn channels_that_never_answer_leave_half_of_the_slots_to_other_projects() 
         project,
         name,
         settings,
-        is_by_operator: true,
+        set_by_operator: true,
     })))
     .await;
     site.execute(create_check(

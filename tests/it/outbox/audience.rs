@@ -29,7 +29,7 @@ fn set(engine: &mut TestEngine, channel: ChannelId, pairs: &[(&str, &str)]) {
         channel,
         name: None,
         settings: Some(update),
-        maker: SettingsAuthor::Operator,
+        author: SettingsAuthor::Operator,
     });
 }
 

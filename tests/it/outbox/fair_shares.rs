@@ -138,9 +138,9 @@ fn a_ping_notices_no_more_children_than_a_batch_has_rows_for() {
         .collect();
     for child in &children {
         let parents = Some(overdue::domain::parents::Parents::new(vec![parent]).unwrap());
-        engine.execute(Command::SetAlerting {
+        engine.execute(Command::UpdateAlertSettings {
             check: *child,
-            after: None,
+            failure_threshold: None,
             parents,
         });
     }

@@ -137,9 +137,9 @@ fn every_cause_of_a_downtime_alerts_unless_the_alert_is_held() {
         let parent = create_periodic_check(&mut engine, 6, 86_400, 3600);
         let id = create_periodic_check(&mut engine, 7, 300, 60);
         let parents = case.parent.map(|_| Parents::new(vec![parent]).unwrap());
-        engine.execute(Command::SetAlerting {
+        engine.execute(Command::UpdateAlertSettings {
             check: id,
-            after: Some(FailureThreshold::parse(case.after).unwrap()),
+            failure_threshold: Some(FailureThreshold::parse(case.after).unwrap()),
             parents,
         });
         engine.execute(ping(

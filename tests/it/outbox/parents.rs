@@ -37,9 +37,9 @@ fn set_parents(
 ) -> Result<CommandOutcome, CommandError> {
     let parents = Some(Parents::new(parents.to_vec()).unwrap());
     engine
-        .batch([Command::SetAlerting {
+        .batch([Command::UpdateAlertSettings {
             check,
-            after: None,
+            failure_threshold: None,
             parents,
         }])
         .remove(0)
@@ -339,7 +339,7 @@ fn a_parent_that_went_down_first_holds_its_children_in_any_order_of_examination(
     }
     // Both deadlines have passed, but the tick in which the engine notices that has not begun.
     engine.clock.set(now.plus_micros(3000).plus_secs(120));
-    engine.execute(Command::ExpireChecks(vec![host, router]));
+    engine.execute(Command::EvaluateChecks(vec![host, router]));
     assert_eq!(
         (waiting_events(&engine), hold_reason(&engine, host)),
         (
@@ -416,9 +416,9 @@ fn a_held_alert_that_gets_a_parent_first_applies_the_deadline_of_that_parent() {
     let host = create_dependent_check(&mut engine, 8, 60, &[]);
     let set = |after, parents: &[CheckId]| {
         let parents = Some(Parents::new(parents.to_vec()).unwrap());
-        Command::SetAlerting {
+        Command::UpdateAlertSettings {
             check: host,
-            after: Some(FailureThreshold::parse(after).unwrap()),
+            failure_threshold: Some(FailureThreshold::parse(after).unwrap()),
             parents,
         }
     };
@@ -486,7 +486,7 @@ fn the_deadlines_of_children_are_applied_before_a_ping_of_their_parent() {
             .clock
             .set(engine.handle.now().plus_secs(120).plus_micros(1));
         if is_noticed_first {
-            engine.execute(Command::ExpireChecks(vec![host]));
+            engine.execute(Command::EvaluateChecks(vec![host]));
         }
         engine.execute(ping(7, PingKind::Success, ""));
         advance(&mut engine, 1);

@@ -221,9 +221,9 @@ fn a_ping_that_finds_its_deadline_passed_in_a_window_notifies_nobody() {
     tag(&mut engine, muted, "db");
     window(&mut engine, 60, "db");
     let parents = Some(overdue::domain::parents::Parents::new(vec![parent]).unwrap());
-    engine.execute(Command::SetAlerting {
+    engine.execute(Command::UpdateAlertSettings {
         check: child,
-        after: None,
+        failure_threshold: None,
         parents,
     });
     engine.execute(ping(6, PingKind::Fail, ""));

@@ -13,7 +13,7 @@ use overdue::domain::maintenance_window::WindowTimes;
 use overdue::domain::parents::Parents;
 use overdue::domain::ping::{PingKind, PingMethod, PingOrigin, PingScheme};
 use overdue::domain::project::{
-    BadgeSecret, ChannelName, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey, ProjectName,
+    BadgeSecret, ChannelName, KeyLabel, KeySecret, KeyUse, PingKey, ProjectName, SecretHash,
 };
 use overdue::domain::schedule::Schedule;
 use overdue::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags};
@@ -102,19 +102,19 @@ pub(crate) fn random_command(rng: &SeededRng, model: &Model) -> Command {
             }))
         }
         85..93 => Command::DeleteCheck(random_check(rng, model)),
-        93 => Command::ExpireChecks(
+        93 => Command::EvaluateChecks(
             (0..rng.below(5))
                 .map(|_| random_check(rng, model))
                 .collect(),
         ),
-        94 => Command::RearmChecks(
+        94 => Command::ClampFutureTimes(
             (0..rng.below(5))
                 .map(|_| random_check(rng, model))
                 .collect(),
         ),
-        95 => Command::SetAlerting {
+        95 => Command::UpdateAlertSettings {
             check: random_check(rng, model),
-            after: Some(FailureThreshold::parse(rng.pick(&[1, 1, 1, 2, 4])).unwrap()),
+            failure_threshold: Some(FailureThreshold::parse(rng.pick(&[1, 1, 1, 2, 4])).unwrap()),
             parents: rng.optional(70, |rng| {
                 Parents::new(
                     (0..rng.below(3))
@@ -178,8 +178,8 @@ fn random_admin_command(rng: &SeededRng, model: &Model) -> Command {
         })),
         15..32 => {
             let secret = match rng.below(4) {
-                0 => KeySecret::ReadWrite(KeyHash(rng.random().bytes())),
-                1 => KeySecret::ReadOnly(KeyHash(rng.random().bytes())),
+                0 => KeySecret::ReadWrite(SecretHash(rng.random().bytes())),
+                1 => KeySecret::ReadOnly(SecretHash(rng.random().bytes())),
                 _ => KeySecret::Ping(ping_key(rng)),
             };
             let label = KeyLabel::parse(rng.pick(&["", "CI", "the other"])).unwrap();
@@ -203,7 +203,7 @@ fn random_admin_command(rng: &SeededRng, model: &Model) -> Command {
         }
         35 if rng.chance(50) => Command::RehashKey(
             KeyId(random_id(rng, model.keys.keys())),
-            KeyHash(rng.random().bytes()),
+            SecretHash(rng.random().bytes()),
         ),
         35..36 => Command::SetBadgeSecret(BadgeSecret(rng.random().bytes())),
         36..38 => Command::RenameKey(
@@ -216,13 +216,13 @@ fn random_admin_command(rng: &SeededRng, model: &Model) -> Command {
             project,
             name: channel_name(rng),
             settings: channel_settings(rng),
-            is_by_operator: true,
+            set_by_operator: true,
         })),
         57..62 => Command::UpdateChannel {
             channel: ChannelId(random_id(rng, model.channels.keys())),
             name: rng.optional(50, channel_name),
             settings: rng.optional(50, given_settings),
-            maker: channel::SettingsAuthor::Operator,
+            author: channel::SettingsAuthor::Operator,
         },
         62..65 => Command::AssignChannel {
             channel: ChannelId(random_id(rng, model.channels.keys())),
@@ -376,7 +376,7 @@ pub(crate) fn max_commits(command: &Command, thresholds: &HousekeepingLimits) ->
         _ => (0, 0),
     };
     // A command may be large because of its other fields.
-    if (body + 400) * pings > thresholds.large_body_bytes {
+    if (body + 400) * pings > thresholds.upload_threshold_bytes {
         2 + body / thresholds.chunk_bytes
     } else {
         1

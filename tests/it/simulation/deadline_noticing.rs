@@ -1,5 +1,5 @@
 //! The channels notified do not depend on the command that notices a deadline. Each script is
-//! played twice: once `ExpireChecks` notices each deadline as soon as it has passed, once pings and
+//! played twice: once `EvaluateChecks` notices each deadline as soon as it has passed, once pings and
 //! other commands notice them within the same tick of the timer wheel.
 
 use overdue::domain::check::Check;
@@ -82,9 +82,9 @@ fn new_engine(rng: &SeededRng) -> (TestEngine, Vec<CheckId>) {
             .collect();
         let after = Some(FailureThreshold::parse(rng.pick(&[1, 1, 1, 2, 3])).unwrap());
         let parents = Some(Parents::new(parents).unwrap());
-        engine.execute(Command::SetAlerting {
+        engine.execute(Command::UpdateAlertSettings {
             check: id,
-            after,
+            failure_threshold: after,
             parents,
         });
         ids.push(id);
@@ -145,7 +145,7 @@ fn run_at(engine: &mut TestEngine, at: Timestamp, commands: &[Command], expire: 
         if ids.is_empty() {
             break;
         }
-        engine.execute(Command::ExpireChecks(ids));
+        engine.execute(Command::EvaluateChecks(ids));
     }
     if commands.is_empty() {
         (0..3).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
@@ -172,9 +172,9 @@ fn random_command(rng: &SeededRng, uuid: u128, id: CheckId) -> Command {
                 }),
             )
         }
-        _ => Command::SetAlerting {
+        _ => Command::UpdateAlertSettings {
             check: id,
-            after: Some(FailureThreshold::parse(rng.pick(&[1, 2])).unwrap()),
+            failure_threshold: Some(FailureThreshold::parse(rng.pick(&[1, 2])).unwrap()),
             parents: None,
         },
     }

@@ -107,10 +107,10 @@ impl DeliveryTracker {
             let next = random_subset(idle)
                 .into_iter()
                 .filter(|row| busy.insert((row.channel, row.check)));
-            commands.push(Command::BeginDeliveries(
-                next.map(|row| row.number).collect(),
-                None,
-            ));
+            commands.push(Command::StartAttempts {
+                rows: next.map(|row| row.number).collect(),
+                last_row: None,
+            });
             let reports = random_subset(begun).into_iter().map(|row| {
                 let sent = match rng.below(12) {
                     0..5 => SendOutcome::Delivered,
@@ -153,7 +153,7 @@ impl DeliveryTracker {
     ) {
         for (command, answer) in commands.iter().zip(answers) {
             match (command, answer) {
-                (Command::BeginDeliveries(..), Ok(CommandOutcome::DeliveriesBegun(rows))) => {
+                (Command::StartAttempts { .. }, Ok(CommandOutcome::AttemptsStarted(rows))) => {
                     self.attempts_begun
                         .extend(rows.iter().map(|row| row.number));
                 }

@@ -251,7 +251,7 @@ impl From<&CommandOutcome> for ExpectedAnswer {
             CommandOutcome::Session(session) => Self::Session(session.id.0),
             CommandOutcome::ChannelAssigned(count) => Self::Assigned(*count),
             // `delivery_tracker` follows the deliveries.
-            CommandOutcome::DeliveriesBegun(_)
+            CommandOutcome::AttemptsStarted(_)
             | CommandOutcome::DeliveryQueued(_)
             | CommandOutcome::Window(_)
             | CommandOutcome::ConfigApplied(_)
@@ -354,12 +354,12 @@ impl Model {
                 }
                 Ok(ExpectedAnswer::Check(id.0))
             }
-            Command::ExpireChecks(ids) | Command::RearmChecks(ids) => {
+            Command::EvaluateChecks(ids) | Command::ClampFutureTimes(ids) => {
                 for id in ids {
                     let Some(check) = self.checks.get_mut(&id.0) else {
                         continue;
                     };
-                    if let Command::ExpireChecks(_) = command {
+                    if let Command::EvaluateChecks(_) = command {
                         check.settle(now);
                     } else {
                         check.resume_after_clock_jump(now);
@@ -563,15 +563,15 @@ impl Model {
             }
             Command::Import(command) => self.stage(command, now),
             Command::ApplyConfig(request) => self.declare(request, now),
-            Command::BeginDeliveries(..)
+            Command::StartAttempts { .. }
             | Command::RecordDeliveryReports(_)
             | Command::AdoptSetting { .. }
             | Command::RetryDelivery { .. }
             | Command::RecordOutage(_)
             | Command::DropFutureOutages => Ok(ExpectedAnswer::Done),
-            Command::SetAlerting {
+            Command::UpdateAlertSettings {
                 check: id,
-                after,
+                failure_threshold: after,
                 parents,
             } => {
                 let project = self.check(id.0)?.project;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use overdue::domain::ids::{ProjectId, SessionId, UserId};
-use overdue::domain::project::KeyHash;
+use overdue::domain::project::SecretHash;
 use overdue::domain::timestamp::Timestamp;
 use overdue::domain::user::one_time_link::LinkPurpose;
 use overdue::domain::user::second_factor::{SecondFactor, SecondFactorProof, TotpSecret};
@@ -111,8 +111,8 @@ impl ModelUsers {
             UserCommand::Update {
                 user,
                 changes,
-                requested_by,
-            } => self.update(user.0, changes, *requested_by, projects),
+                request_session,
+            } => self.update(user.0, changes, *request_session, projects),
             UserCommand::Delete(UserId(user)) => {
                 self.users.get(user).ok_or(CommandError::NotFound)?;
                 if self.is_last_owner(*user) {
@@ -151,7 +151,7 @@ impl ModelUsers {
             }
             UserCommand::RedeemLink(LinkRedemption {
                 hash,
-                setup,
+                first_user: setup,
                 password,
                 session,
             }) => {
@@ -196,7 +196,7 @@ impl ModelUsers {
                 }
                 Ok(self.open(id(), user, session, Some(now), now))
             }
-            UserCommand::OpenSession(SignIn {
+            UserCommand::SignIn(SignIn {
                 user: UserId(user),
                 verified_password,
                 rehashed_password,
@@ -223,7 +223,7 @@ impl ModelUsers {
                     now,
                 ))
             }
-            UserCommand::TouchSession(SessionUse {
+            UserCommand::RecordSessionUse(SessionUse {
                 session: SessionId(id),
                 idle_secs,
                 verified_password,
@@ -409,7 +409,7 @@ impl ModelUsers {
             let disabled = self.users[&session.user].disabled;
             let found = state
                 .users
-                .session(&KeyHash(session.hash), now)
+                .session(&SecretHash(session.hash), now)
                 .map(|(session, user)| (session.id.0, user.id.0));
             same!(
                 found,
@@ -427,7 +427,7 @@ impl ModelUsers {
             });
             let found = state
                 .users
-                .link(&KeyHash(*hash), now)
+                .link(&SecretHash(*hash), now)
                 .map(|link| (link.purpose, link.expires.micros()));
             same!(found, Some((purpose, *expires)), "link of a hash");
         }
@@ -528,7 +528,7 @@ pub(crate) fn random_command(
     model: &ModelUsers,
     project: ProjectId,
 ) -> UserCommand {
-    let hash = |rng: &SeededRng| KeyHash(rng.random().bytes());
+    let hash = |rng: &SeededRng| SecretHash(rng.random().bytes());
     let password = |rng: &SeededRng| PasswordHash::new(rng.pick(&PASSWORDS));
     let name =
         |rng: &SeededRng| UserName::parse(rng.pick(&["ann", "Ann", "bob", "eve", "EVE"])).unwrap();
@@ -552,11 +552,11 @@ pub(crate) fn random_command(
         idle_secs: days(rng),
     };
     let secret = |rng: &SeededRng| TotpSecret::new([rng.below(2) as u8; 20]);
-    let code = |rng: &SeededRng| KeyHash([rng.below(4) as u8; 32]);
+    let code = |rng: &SeededRng| SecretHash([rng.below(4) as u8; 32]);
     let second_factor = |rng: &SeededRng| SecondFactor {
         secret: secret(rng),
         last_used_step: rng.below(9),
-        recovery_hashes: [0, 1, 2].map(|n| KeyHash([n; 32])).into(),
+        recovery_hashes: [0, 1, 2].map(|n| SecretHash([n; 32])).into(),
     };
     let proof = |rng: &SeededRng| match rng.chance(60) {
         true => SecondFactorProof::Code {
@@ -600,7 +600,7 @@ pub(crate) fn random_command(
             UserCommand::Update {
                 user,
                 changes,
-                requested_by: rng.optional(50, |_| session_id),
+                request_session: rng.optional(50, |_| session_id),
             }
         }
         35..40 => UserCommand::Delete(user),
@@ -634,15 +634,15 @@ pub(crate) fn random_command(
             };
             let setup = (is_setup != rng.chance(10)).then_some(first);
             UserCommand::RedeemLink(LinkRedemption {
-                hash: KeyHash(link),
-                setup,
+                hash: SecretHash(link),
+                first_user: setup,
                 password: password(rng),
                 session: session(rng),
             })
         }
         64..80 => {
             let second_factor = rng.optional(80, proof);
-            UserCommand::OpenSession(SignIn {
+            UserCommand::SignIn(SignIn {
                 user,
                 verified_password: verified_password(rng),
                 rehashed_password: rng.optional(20, password),
@@ -661,7 +661,7 @@ pub(crate) fn random_command(
             let verified_password = rng.optional(50, |rng| {
                 PasswordHash::new(known.filter(|_| rng.chance(80)).unwrap_or(PASSWORDS[1]))
             });
-            UserCommand::TouchSession(SessionUse {
+            UserCommand::RecordSessionUse(SessionUse {
                 session: session_id,
                 address: [192, 0, 2, 9].into(),
                 idle_secs: days(rng),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use overdue::domain::alert::{HoldReason, NotificationState};
 use overdue::domain::check::Check;
 use overdue::domain::ids::{Arrival, ProjectId};
-use overdue::domain::project::{KeyHash, KeyLabel, KeySecret};
+use overdue::domain::project::{KeyLabel, KeySecret, SecretHash};
 use overdue::domain::status::Status;
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::command::{Command, CommandError, CommandOutcome, NewKey, Unavailable};
@@ -170,7 +170,7 @@ impl SimulatedWorld {
             sweep_bytes: rng.pick(&[1, 50, 1 << 20]),
             tail_bytes: rng.pick(&[30, 300, 1 << 20]),
             slack_bytes: rng.pick(&[50, 500, 1 << 20]),
-            large_body_bytes: rng.pick(&[1000, 3000, 6000]),
+            upload_threshold_bytes: rng.pick(&[1000, 3000, 6000]),
             chunk_bytes: rng.pick(&[700, 2000, 10_000]),
             ..HousekeepingLimits::default()
         };
@@ -572,7 +572,7 @@ impl SimulatedWorld {
     /// trace.
     fn resolve_doubt(&mut self, opened: bool) -> WorldResult {
         let resumes_checks = self.tick();
-        let secret = KeySecret::ReadOnly(KeyHash(self.rng.random().bytes()));
+        let secret = KeySecret::ReadOnly(SecretHash(self.rng.random().bytes()));
         let key = NewKey {
             project: ProjectId(1),
             secret,
@@ -779,7 +779,7 @@ impl SimulatedWorld {
     fn watch_writer(&mut self) {
         self.clock.advance_secs(DAMAGE_PAUSE_SECS);
         self.latest_time = self.latest_time.max(self.clock_micros());
-        self.engine().0.check_writer();
+        self.engine().0.observe_writer();
     }
 
     /// Cuts the power, now, during a batch or while the database is being opened, then opens the

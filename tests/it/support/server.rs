@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use overdue::domain::ids::ProjectId;
-use overdue::domain::project::{KeyHash, KeyLabel, KeySecret, PingKey};
+use overdue::domain::project::{KeyLabel, KeySecret, PingKey, SecretHash};
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::command::{Command, CommandOutcome, NewKey};
 use overdue::engine::{self, ChannelTestResult, Handle};
@@ -303,7 +303,7 @@ pub async fn new_project(handle: &Handle, name: &str) -> TestProject {
     let rw = random.url_safe::<32>();
     let ro = random.url_safe::<32>();
     let ping = random.url_safe::<22>();
-    let hash = |key: &str| KeyHash::of_key(key.as_bytes());
+    let hash = |key: &str| SecretHash::of(key.as_bytes());
     for secret in [
         KeySecret::ReadWrite(hash(&rw)),
         KeySecret::ReadOnly(hash(&ro)),

@@ -653,7 +653,10 @@ async fn the_last_delivery_is_shown_beside_its_channel() {
             .contains("Recent alerts waiting hook &#60;1&#62; went down just now")
     );
     handle
-        .call(Command::BeginDeliveries(rows.clone(), None))
+        .call(Command::StartAttempts {
+            rows: rows.clone(),
+            last_row: None,
+        })
         .await
         .unwrap()
         .unwrap();
@@ -724,7 +727,10 @@ async fn the_last_delivery_is_shown_beside_its_channel() {
                 .collect()
         });
         handle
-            .call(Command::BeginDeliveries(rows.clone(), None))
+            .call(Command::StartAttempts {
+                rows: rows.clone(),
+                last_row: None,
+            })
             .await
             .unwrap()
             .unwrap();

@@ -147,7 +147,7 @@ fn events_path_on(page: &str) -> String {
 async fn wait_for_broadcast(server: &TestServer) {
     server
         .handle
-        .call(Command::ExpireChecks(Vec::new()))
+        .call(Command::EvaluateChecks(Vec::new()))
         .await
         .unwrap()
         .unwrap();

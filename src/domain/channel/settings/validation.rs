@@ -1,4 +1,4 @@
-//! Checks of settings that a user gives, beyond the types of their values.
+//! Validation of settings that a user gives, beyond the types of their values.
 
 use super::{ChannelSettings, SettingsError};
 
@@ -8,13 +8,13 @@ impl ChannelSettings {
     ///
     /// # Errors
     /// If there is such a value.
-    pub fn check_formats(&self, stored: Option<&Self>) -> Result<(), SettingsError> {
+    pub fn validate_formats(&self, stored: Option<&Self>) -> Result<(), SettingsError> {
         let is_new =
             |key: &str, value: &str| stored.and_then(|stored| stored.value(key)) != Some(value);
         for (key, value) in self.pairs().filter(|(key, value)| is_new(key, value)) {
             if let Some((field, false)) = self.kind.find_field(key) {
                 field
-                    .check_value_format(key, value, self.value("api"))
+                    .validate_value_format(key, value, self.value("api"))
                     .map_err(|problem| SettingsError {
                         kind: self.kind,
                         problem,

@@ -8,7 +8,7 @@ use crate::domain::timezone::wall_time::{WallTime, WallTimeResolution};
 
 /// Number of steps after which a search gives up. Some wall times lead back to themselves: `54 */3
 /// * * *` has one where clocks are put back at a quarter to four.
-const MAX_TICKS: u32 = 1_000;
+const MAX_STEPS: u32 = 1_000;
 
 /// Seconds around a change of the clocks in which the wall clock alone does not decide. No clock
 /// was ever moved by more than a day, and the search goes back to the full hour.
@@ -21,7 +21,7 @@ struct WallTimeCursor<'a> {
     /// True in the second pass of a repeated wall time, or if the offset after the change counts
     /// for a skipped one.
     second_pass: bool,
-    ticks: u32,
+    steps: u32,
 }
 
 impl<'a> WallTimeCursor<'a> {
@@ -30,7 +30,7 @@ impl<'a> WallTimeCursor<'a> {
             zone,
             wall: zone.wall_time_at(at)?,
             second_pass: false,
-            ticks: 0,
+            steps: 0,
         };
         cursor.set(at)?;
         Some(cursor)
@@ -61,7 +61,7 @@ impl<'a> WallTimeCursor<'a> {
 
     /// Advances by this many seconds.
     fn skip_secs(&mut self, secs: i64) -> Option<()> {
-        self.ticks += 1;
+        self.steps += 1;
         self.set(self.moment()?.plus_secs(secs))
     }
 
@@ -71,19 +71,19 @@ impl<'a> WallTimeCursor<'a> {
     }
 
     /// Goes back to the beginning of the hour or minute, in the same pass. Then advances by whole
-    /// units until one is chosen, or until the first of the day or hour.
-    fn advance_to_match(&mut self, chosen: u64, secs: i64, of: i64) -> Option<()> {
-        self.wall = self.wall.plus_secs(-self.wall.second_of_day() % secs);
-        // If only one minute is chosen, goes to it directly.
-        if of == 60 && chosen.is_power_of_two() {
+    /// units until one is among `values`, or until the first of the day or hour.
+    fn advance_to_match(&mut self, values: u64, unit_secs: i64, unit_count: i64) -> Option<()> {
+        self.wall = self.wall.plus_secs(-self.wall.second_of_day() % unit_secs);
+        // If there is only one minute, goes to it directly.
+        if unit_count == 60 && values.is_power_of_two() {
             self.skip_secs(
-                (i64::from(chosen.trailing_zeros()) - self.units_since_midnight(60)).rem_euclid(60)
+                (i64::from(values.trailing_zeros()) - self.units_since_midnight(60)).rem_euclid(60)
                     * 60,
             )?;
         }
-        while chosen >> (self.units_since_midnight(secs) % of) & 1 == 0 {
-            self.skip_secs(secs)?;
-            if self.units_since_midnight(secs) % of == 0 {
+        while values >> (self.units_since_midnight(unit_secs) % unit_count) & 1 == 0 {
+            self.skip_secs(unit_secs)?;
+            if self.units_since_midnight(unit_secs) % unit_count == 0 {
                 break;
             }
         }
@@ -103,15 +103,15 @@ impl Cron {
         last_year: i32,
     ) -> Option<Timestamp> {
         let mut cursor = WallTimeCursor::new(zone, after.plus_secs(1))?;
-        while cursor.ticks < MAX_TICKS {
+        while cursor.steps < MAX_STEPS {
             let next = self
                 .calendar
                 .next_after(cursor.wall.plus_secs(-1), last_year)?;
             let now = cursor.moment()?;
-            let then = now.plus_secs(next.secs() - cursor.wall.secs());
+            let next_at = now.plus_secs(next.secs() - cursor.wall.secs());
             // Far from all changes the wall clock alone decides.
-            let found = if zone.has_no_transition(now.plus_secs(-TRANSITION_MARGIN_SECS), then) {
-                then
+            let found = if zone.has_no_transition(now.plus_secs(-TRANSITION_MARGIN_SECS), next_at) {
+                next_at
             } else if self.advance_cursor(&mut cursor, last_year)? {
                 continue;
             } else {

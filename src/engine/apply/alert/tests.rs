@@ -38,7 +38,13 @@ fn the_end_of_a_queued_downtime_needs_no_space_in_a_full_outbox() {
             .number;
         if begun {
             working
-                .apply(Command::BeginDeliveries(vec![down], None), NOW)
+                .apply(
+                    Command::StartAttempts {
+                        rows: vec![down],
+                        last_row: None,
+                    },
+                    NOW,
+                )
                 .unwrap();
         }
         fill_outbox(&mut working, hook);
@@ -103,12 +109,12 @@ fn a_downtime_keeps_the_names_under_which_it_was_alerted() {
             .unwrap();
     };
     let told_as = |working: &WorkingState| {
-        let name = |names: &Arc<NameSet>| names.name.as_str().to_owned();
+        let name = |names: &Arc<CheckLabels>| names.name.as_str().to_owned();
         let of_check = working
             .state
             .check(id)
             .unwrap()
-            .alerted_names
+            .alerted_labels
             .as_ref()
             .map(name);
         (
@@ -117,7 +123,7 @@ fn a_downtime_keeps_the_names_under_which_it_was_alerted() {
                 .state
                 .outbox
                 .rows_of_check(id)
-                .map(|row| (row.event, row.alerted_names.as_ref().map(name)))
+                .map(|row| (row.event, row.alerted_labels.as_ref().map(name)))
                 .collect::<Vec<_>>(),
         )
     };
@@ -144,7 +150,7 @@ fn a_downtime_keeps_the_names_under_which_it_was_alerted() {
         .collect::<Vec<_>>()
         .into_iter()
         .for_each(|row| {
-            working.record_change(Change::Unqueued(row));
+            working.record_change(Change::OutboxRowDeleted(row));
         });
     send_ping(&mut working, 7, PingKind::Success, NOW.plus_secs(60));
     assert_eq!(
@@ -172,10 +178,16 @@ fn rows_of_a_message_whose_last_row_never_began_were_not_sent() {
         .collect();
     let last = rows.last().copied();
     let begin = |working: &mut WorkingState, some: &[DeliveryNumber], last| match working
-        .apply(Command::BeginDeliveries(some.to_vec(), last), NOW)
+        .apply(
+            Command::StartAttempts {
+                rows: some.to_vec(),
+                last_row: last,
+            },
+            NOW,
+        )
         .unwrap()
     {
-        CommandOutcome::DeliveriesBegun(begun) => begun
+        CommandOutcome::AttemptsStarted(begun) => begun
             .iter()
             .map(|row| (row.attempts, row.interruptions, row.may_be_duplicate))
             .collect::<Vec<_>>(),
@@ -204,7 +216,13 @@ fn send(working: &mut WorkingState, channel: ChannelId, check: CheckId, sent: &S
         .map(|row| row.number)
         .collect();
     working
-        .apply(Command::BeginDeliveries(rows.clone(), None), NOW)
+        .apply(
+            Command::StartAttempts {
+                rows: rows.clone(),
+                last_row: None,
+            },
+            NOW,
+        )
         .unwrap();
     let report = DeliveryReport {
         recipients: Default::default(),
@@ -289,7 +307,7 @@ fn a_downtime_that_a_full_outbox_refused_has_no_end() {
     let first: Vec<_> = working.state.outbox.rows().take(100).cloned().collect();
     first
         .iter()
-        .for_each(|row| working.record_change(Change::Unqueued(row.number)));
+        .for_each(|row| working.record_change(Change::OutboxRowDeleted(row.number)));
     assert!(!working.state.outbox.is_full_for(MAIN_PROJECT));
     // A delivery that is retried by hand counts as a notification of the channel.
     let refused = working
@@ -320,7 +338,7 @@ fn a_downtime_that_a_full_outbox_refused_has_no_end() {
         .map(|row| (row.channel, row.event))
         .collect();
     assert_eq!(sent, [(pager, AlertEvent::Down), (pager, AlertEvent::Up)]);
-    assert_eq!(working.audience_notes.len(), 0);
+    assert_eq!(working.audience_states.len(), 0);
 }
 
 #[test]
@@ -395,12 +413,12 @@ fn audience_notes_are_removed_with_their_checks_and_channels() {
     for uuid in [7, 8] {
         send_ping(&mut working, uuid, PingKind::Fail, NOW);
     }
-    assert_eq!(working.audience_notes.len(), 4);
+    assert_eq!(working.audience_states.len(), 4);
     working.apply(Command::DeleteChannel(first), NOW).unwrap();
-    assert_eq!(working.audience_notes.len(), 2);
+    assert_eq!(working.audience_states.len(), 2);
     // An import that replaces an earlier one does the same.
-    working.record_change(Change::CheckGone(ids[0]));
-    assert_eq!(working.audience_notes.len(), 1);
+    working.record_change(Change::CheckDeleted(ids[0]));
+    assert_eq!(working.audience_states.len(), 1);
     // Rows of a deleted channel are removed.
     working.apply(Command::EnableChannel(second), NOW).unwrap();
     send_ping(&mut working, 8, PingKind::Success, NOW);
@@ -408,7 +426,7 @@ fn audience_notes_are_removed_with_their_checks_and_channels() {
     working.apply(Command::DeleteChannel(second), NOW).unwrap();
     working.apply(Command::RemoveOrphans, NOW).unwrap();
     assert_eq!(
-        (working.state.outbox.len(), working.audience_notes.len()),
+        (working.state.outbox.len(), working.audience_states.len()),
         (0, 0)
     );
 }

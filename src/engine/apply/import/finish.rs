@@ -485,18 +485,22 @@ impl WorkingState {
             .keys()
             .copied()
             .filter(|id| is_imported(id.0))
-            .map(Change::ChannelGone);
+            .map(Change::ChannelDeleted);
         let keys = project_state
             .keys()
             .filter(|id| is_imported(id.0))
-            .map(Change::KeyGone);
+            .map(Change::KeyDeleted);
         let windows = project_state
             .windows
             .keys()
             .copied()
             .filter(|window| is_imported(window.0));
-        let windows = windows.map(|window| Change::WindowGone(id, window));
-        let checks = project_state.checks.iter().copied().map(Change::CheckGone);
+        let windows = windows.map(|window| Change::WindowDeleted(id, window));
+        let checks = project_state
+            .checks
+            .iter()
+            .copied()
+            .map(Change::CheckDeleted);
         let changes: Vec<_> = checks.chain(channels).chain(keys).chain(windows).collect();
         queued_rows
             .iter()

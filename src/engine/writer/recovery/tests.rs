@@ -33,7 +33,7 @@ fn a_file_that_was_missing_while_the_database_had_failed_is_read_again() {
     // A batch fails, and memory is ahead of the file.
     let now = writer.next_timestamp();
     writer.memory.working.apply(create("ghost"), now).unwrap();
-    writer.recovery.note_failed_batch(
+    writer.recovery.record_failed_batch(
         1,
         &StoreError::Damaged {
             reason: "on purpose".into(),
@@ -82,7 +82,7 @@ fn after_a_panic_of_the_library_the_database_is_reopened_once_the_page_that_caus
             ..EngineConfig::new(medium, 100)
         };
         let (handle, mut writer) = Writer::open(config).unwrap();
-        writer.recovery.note_leak(
+        writer.recovery.record_library_panic(
             &StoreError::Damaged {
                 reason: "on purpose".into(),
                 panicked: true,
@@ -95,7 +95,7 @@ fn after_a_panic_of_the_library_the_database_is_reopened_once_the_page_that_caus
             .store(true, Ordering::Relaxed);
         writer.step(false).unwrap();
         // Without an unreadable page the database itself is damaged, and may not be opened again.
-        assert_eq!(!writer.recovery.leaks_store, met_unreadable);
+        assert_eq!(!writer.recovery.needs_repair_on_close, met_unreadable);
         assert_eq!(
             !writer.shared.is_page_readable_again.load(Ordering::Relaxed),
             met_unreadable

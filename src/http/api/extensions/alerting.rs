@@ -40,7 +40,7 @@ pub(crate) async fn change(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, 
     if after.is_none() && parents.is_none() {
         return Ok(reply::json(alerting_json(call, &check)));
     }
-    let check = check::set_alerting(call.handle(), check.id, after, parents).await?;
+    let check = check::update_alert_settings(call.handle(), check.id, after, parents).await?;
     Ok(reply::json(alerting_json(call, &check)))
 }
 

@@ -190,7 +190,7 @@ fn parse_new_channel(
     } = ChannelFields::parse(document)?;
     let kind = kind.ok_or(FieldError::Field("kind", FieldProblem::Missing))?;
     let settings = ChannelSettings::parse(kind, settings.unwrap_or_default())?;
-    settings.check_author(SettingsAuthor::Api)?;
+    settings.validate_author(SettingsAuthor::Api)?;
     // An empty name is allowed.
     let name = name
         .map_or_else(|| ChannelName::parse(""), Ok)

@@ -175,7 +175,7 @@ impl DeliveryQuery {
                         DeliveryNumber(parse_number("before", value, NUMBER_RANGE)?.unsigned_abs());
                 }
                 Some("outcome") => {
-                    let outcome = value.and_then(DeliveryResult::from_name);
+                    let outcome = value.and_then(DeliveryResult::parse);
                     let words = || DeliveryResult::ALL.map(DeliveryResult::name).join(", ");
                     page.outcome = Some(outcome.ok_or_else(|| {
                         HttpError::BadRequest(format!("outcome must be one of {}", words()).into())

@@ -33,7 +33,7 @@ fn check(settings: CheckSettings, state: CheckState) -> Check {
         project: ProjectId(1),
         settings: Arc::new(settings),
         state,
-        alerted_names: None,
+        alerted_labels: None,
     }
 }
 

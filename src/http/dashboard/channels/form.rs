@@ -136,7 +136,8 @@ fn render_form(
             .collect(),
         wrong,
         declared_in: channel.and_then(|channel| request.declaring_source(channel.id.0)),
-        is_locked: stored.is_some_and(|stored| stored.check_author(SettingsAuthor::Api).is_err()),
+        is_locked: stored
+            .is_some_and(|stored| stored.validate_author(SettingsAuthor::Api).is_err()),
         assign: channel.map(|channel| request.page_url(&Page::ChecksOfIntegration(channel.uuid))),
         tags: tags.into_iter().take(MAX_TAGS).collect(),
         chosen: Some(choice("checks"))
@@ -192,7 +193,7 @@ pub(crate) async fn create_channel(
     let read = || {
         let name = parse_name(fields)?;
         let settings = ChannelSettings::parse(kind, parse_pairs(kind, None, fields)?)?;
-        settings.check_author(SettingsAuthor::Api)?;
+        settings.validate_author(SettingsAuthor::Api)?;
         Ok::<_, ChannelFormError>((name, settings))
     };
     let (name, settings) = match read() {
@@ -222,7 +223,7 @@ pub(crate) async fn update_channel(
     let fields = form.fields();
     let read = || {
         let name = parse_name(fields)?;
-        if stored.check_author(SettingsAuthor::Api).is_err() {
+        if stored.validate_author(SettingsAuthor::Api).is_err() {
             return Ok((name, None));
         }
         let update = SettingsUpdate::replace_all(parse_pairs(stored.kind(), Some(stored), fields)?);

@@ -115,7 +115,7 @@ pub(crate) async fn copy(request: &PageRequest) -> Result<PageResponse, PageErro
     let parents = check.settings.parents.clone();
     let made = create_check(request, copied_settings(request, check)).await?;
     if (after, &parents) != (made.settings.failure_threshold, &made.settings.parents) {
-        check::set_alerting(request.handle(), made.id, Some(after), Some(parents)).await?;
+        check::update_alert_settings(request.handle(), made.id, Some(after), Some(parents)).await?;
     }
     Ok(redirect_to_check(made.uuid, "copied-check"))
 }

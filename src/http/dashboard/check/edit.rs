@@ -246,9 +246,9 @@ pub(crate) async fn submit_new_check(
         };
     let made = create_check(&request, edit).await?;
     if (after, &parents) != (made.settings.failure_threshold, &made.settings.parents) {
-        let alerting = Command::SetAlerting {
+        let alerting = Command::UpdateAlertSettings {
             check: made.id,
-            after: Some(after),
+            failure_threshold: Some(after),
             parents: Some(parents),
         };
         if request.handle().call(alerting).await?.is_err() {
@@ -315,7 +315,9 @@ pub(crate) async fn update_check(
     };
     // The command that may be refused is first, so that everything is saved or nothing.
     if (after, &parents) != (check.settings.failure_threshold, &check.settings.parents) {
-        match check::set_alerting(request.handle(), check.id, Some(after), Some(parents)).await {
+        match check::update_alert_settings(request.handle(), check.id, Some(after), Some(parents))
+            .await
+        {
             Err(OperationError::Command(CommandError::InvalidParents(error))) => {
                 return refused(fields, was, vec![parent_error(&error.to_string())]).await;
             }

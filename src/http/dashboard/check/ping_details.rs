@@ -63,7 +63,7 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     if ping.body_len == 0 {
         facts.push(("Body", "none".into()));
     }
-    let oldest = request.handle().first_kept_ping(check);
+    let oldest = request.handle().first_live_ping(check);
     let newest = check.state.n_pings;
     let at = |n: u64| request.page_url(&Page::Ping(check.uuid, n));
     let page = PingPage {

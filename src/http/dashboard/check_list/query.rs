@@ -11,7 +11,7 @@ use crate::domain::check::{Check, CheckSettings};
 use crate::domain::ids::{CheckId, parse_hyphenated_uuid};
 use crate::domain::status::VisibleStatus;
 use crate::domain::timestamp::Timestamp;
-pub(super) use crate::domain::user::preferences::By;
+pub(super) use crate::domain::user::preferences::SortKey;
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
 
 /// Maximum number of tags in a filter.
@@ -296,7 +296,7 @@ pub(crate) struct CheckListItem {
 pub(crate) fn sort_page(mut items: Vec<CheckListItem>, wanted: &CheckListQuery) -> Vec<CheckId> {
     let from = (wanted.page - 1).saturating_mul(wanted.page_size);
     let order = |one: &CheckListItem, other: &CheckListItem| {
-        let order = compare_items(one, other, wanted.order.by);
+        let order = compare_items(one, other, wanted.order.key);
         if wanted.order.is_reversed {
             order.reverse()
         } else {
@@ -319,20 +319,20 @@ pub(crate) fn sort_page(mut items: Vec<CheckListItem>, wanted: &CheckListQuery) 
     items.into_iter().map(|item| item.id).collect()
 }
 
-fn compare_items(one: &CheckListItem, other: &CheckListItem, by: By) -> Ordering {
+fn compare_items(one: &CheckListItem, other: &CheckListItem, by: SortKey) -> Ordering {
     let name = |item: &'_ CheckListItem| Arc::clone(&item.settings);
     let by_name = || compare_natural(name(one).name.as_str(), name(other).name.as_str());
     // Checks without a time come last.
     let time = |at: Option<Timestamp>| at.map_or(i64::MAX, Timestamp::micros);
     let latest = |at: Option<Timestamp>| at.map_or(i64::MAX, |at| -at.micros());
     let first = match by {
-        By::Status => one.status.cmp(&other.status),
-        By::Last => latest(one.last).cmp(&latest(other.last)),
-        By::Next => time(one.next).cmp(&time(other.next)),
-        By::Name | By::Created => Ordering::Equal,
+        SortKey::Status => one.status.cmp(&other.status),
+        SortKey::Last => latest(one.last).cmp(&latest(other.last)),
+        SortKey::Next => time(one.next).cmp(&time(other.next)),
+        SortKey::Name | SortKey::Created => Ordering::Equal,
     };
     let second = || {
-        if by == By::Created {
+        if by == SortKey::Created {
             Ordering::Equal
         } else {
             by_name()

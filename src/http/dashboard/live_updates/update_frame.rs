@@ -230,7 +230,7 @@ mod tests {
             project: ProjectId(1),
             settings: Arc::default(),
             state,
-            alerted_names: None,
+            alerted_labels: None,
         }
     }
 

@@ -170,7 +170,7 @@ fn sessions_and_known_browsers_have_separate_counters() {
     let session = AttemptSource::Session(SessionId(1));
     let browser = AttemptSource::Browser {
         user: UserId(1),
-        mark: KeyHash([1; 32]),
+        mark: SecretHash([1; 32]),
         is_near: false,
     };
     for by in [session, browser] {
@@ -238,7 +238,7 @@ fn the_counters_of_known_browsers_of_a_user_are_bounded() {
     }
     let by = |user: u64, mark: u16| AttemptSource::Browser {
         user: UserId(user),
-        mark: KeyHash::of_key(&mark.to_le_bytes()),
+        mark: SecretHash::of(&mark.to_le_bytes()),
         is_near: false,
     };
     let tries = (0..2000).filter(|number| {

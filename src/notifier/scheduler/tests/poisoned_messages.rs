@@ -309,7 +309,7 @@ fn a_flapping_check_does_not_flood_a_broken_receiver() {
             if number.0 > 8 {
                 world
                     .state
-                    .apply(&Change::Unqueued(DeliveryNumber(number.0 - 8)));
+                    .apply(&Change::OutboxRowDeleted(DeliveryNumber(number.0 - 8)));
             }
             poison.run(&mut world, MINUTE, &[]);
         }

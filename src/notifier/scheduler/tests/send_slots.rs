@@ -29,8 +29,8 @@ fn add(world: &mut SchedulerTester, project: u64, channels: std::ops::Range<u64>
             channel: ChannelId(id),
             ..OutboxRow::clone(world.state.outbox.get(row).unwrap())
         };
-        world.state.apply(&Change::Unqueued(row.number));
-        world.state.apply(&Change::Queued(Arc::new(row)));
+        world.state.apply(&Change::OutboxRowDeleted(row.number));
+        world.state.apply(&Change::OutboxRow(Arc::new(row)));
     }
 }
 
@@ -143,7 +143,7 @@ fn rows_that_were_begun_but_not_sent_are_no_duplicates() {
         attempt_started: Some(world.now.wall),
         ..OutboxRow::clone(world.state.outbox.get(DeliveryNumber(9)).unwrap())
     };
-    world.state.apply(&Change::Queued(Arc::new(row)));
+    world.state.apply(&Change::OutboxRow(Arc::new(row)));
     let job = world
         .plan
         .schedule(&world.state, |_| PEOPLE, world.now)

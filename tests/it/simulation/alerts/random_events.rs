@@ -98,7 +98,7 @@ pub(crate) fn random_change(rng: &SeededRng, alerts: &AlertModel, now: i64) -> C
                 .collect(),
             assigned: rng.chance(60),
         },
-        58..78 => set_alerting(rng, model),
+        58..78 => update_alert_settings(rng, model),
         78..85 if model.windows.len() < 3 => create_window(rng, now),
         85..91 if !model.windows.is_empty() => {
             let (project, window) = *model
@@ -153,7 +153,13 @@ pub(crate) fn random_sending(rng: &SeededRng, alerts: &AlertModel) -> Vec<Comman
         .iter()
         .map(|row| DeliveryNumber(MessageLog::number(row)))
         .collect();
-    vec![reports, Command::BeginDeliveries(begun, None)]
+    vec![
+        reports,
+        Command::StartAttempts {
+            rows: begun,
+            last_row: None,
+        },
+    ]
 }
 
 fn create_check(rng: &SeededRng, model: &Model) -> Command {
@@ -198,7 +204,7 @@ fn random_edit(rng: &SeededRng, model: &Model, chance: u64) -> CheckEdit {
     edit
 }
 
-fn set_alerting(rng: &SeededRng, model: &Model) -> Command {
+fn update_alert_settings(rng: &SeededRng, model: &Model) -> Command {
     let id = random_check(rng, model);
     // Parents are older than their children, which excludes cycles.
     let older: Vec<_> = model
@@ -214,9 +220,9 @@ fn set_alerting(rng: &SeededRng, model: &Model) -> Command {
             .collect()
     };
     let parents = rng.optional(80, |rng| Parents::new(random_parents(rng)).unwrap());
-    Command::SetAlerting {
+    Command::UpdateAlertSettings {
         check: id,
-        after: rng.optional(60, |rng| {
+        failure_threshold: rng.optional(60, |rng| {
             FailureThreshold::parse(rng.pick(&[1, 1, 1, 2, 3])).unwrap()
         }),
         parents,
@@ -281,7 +287,7 @@ fn create_channel(rng: &SeededRng, model: &Model) -> Command {
         project: MAIN,
         name,
         settings,
-        is_by_operator: true,
+        set_by_operator: true,
     }))
 }
 
@@ -308,7 +314,7 @@ fn update_channel(rng: &SeededRng, model: &Model) -> Command {
         channel: id,
         name: None,
         settings,
-        maker: SettingsAuthor::Operator,
+        author: SettingsAuthor::Operator,
     }
 }
 

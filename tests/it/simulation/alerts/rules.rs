@@ -329,7 +329,7 @@ impl AlertModel {
             | Command::PauseCheck(id)
             | Command::ResumeCheck(id)
             | Command::DeleteCheck(id) => [id.0].into(),
-            Command::SetAlerting { check, .. } => [check.0].into(),
+            Command::UpdateAlertSettings { check, .. } => [check.0].into(),
             Command::CreateCheck(_) => all()
                 .map(|(id, _)| *id)
                 .filter(|id| !self.replayed.contains_key(id))

@@ -123,7 +123,7 @@ impl WorkingState {
                 project: *project,
                 settings: Arc::new(settings),
                 state,
-                alerted_names: None,
+                alerted_labels: None,
             });
         }
         Ok(checks)

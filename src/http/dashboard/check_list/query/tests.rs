@@ -25,7 +25,7 @@ fn check(number: u64, name: &str, tags: &str) -> Check {
         project: crate::domain::ids::ProjectId(1),
         settings: Arc::new(settings),
         state,
-        alerted_names: None,
+        alerted_labels: None,
     }
 }
 
@@ -158,7 +158,7 @@ fn any_query() -> impl Strategy<Value = CheckListQuery> {
                 search,
                 without_channels: is_untold,
                 order: SortOrder {
-                    by: By::ALL[by],
+                    key: SortKey::ALL[by],
                     is_reversed,
                 },
                 page_size: ListPreferences::PAGE_SIZES[size],
@@ -172,7 +172,7 @@ fn any_query() -> impl Strategy<Value = CheckListQuery> {
 fn a_missing_parameter_is_taken_from_the_account() {
     let usual = ListPreferences {
         order: SortOrder {
-            by: By::Name,
+            key: SortKey::Name,
             is_reversed: true,
         },
         page_size: 1000,
@@ -230,7 +230,7 @@ proptest! {
             next: times(n + 1),
         }).collect();
         let wanted = CheckListQuery {
-            order: SortOrder { by: By::ALL[by], is_reversed },
+            order: SortOrder { key: SortKey::ALL[by], is_reversed },
             page_size: 7,
             ..CheckListQuery::parse(&[], ListPreferences::default())
         };

@@ -239,7 +239,7 @@ impl AlertModel {
                 self.log
                     .queue(ExpectedMessage::new(channel.0, 0, 0, AlertEvent::StillDown));
             }
-            Command::BeginDeliveries(numbers, _) => {
+            Command::StartAttempts { rows: numbers, .. } => {
                 let numbers: Vec<_> = numbers.iter().map(|number| number.0).collect();
                 let health = &self.health;
                 let Model {

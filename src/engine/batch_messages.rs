@@ -22,7 +22,11 @@ static FLIP_LOG_LIMIT: LogLimit = LogLimit::new();
 static UNNOTIFIED_LOG_LIMIT: LogLimit = LogLimit::new();
 
 /// Writes a line for each flip of a batch that is on disk. `state` is the state after it.
-pub(super) fn log_flips(state: &State, flips: &[(FlipNumber, LoggedFlip)], now: Timestamp) {
+pub(super) fn write_flip_messages(
+    state: &State,
+    flips: &[(FlipNumber, LoggedFlip)],
+    now: Timestamp,
+) {
     if flips.is_empty() || !tracing::enabled!(Level::INFO) {
         return;
     }
@@ -44,7 +48,7 @@ pub(super) fn log_flips(state: &State, flips: &[(FlipNumber, LoggedFlip)], now: 
 }
 
 /// Writes a line for each alert of a batch that reaches no channel. `state` is the state after it.
-pub(super) fn log_unnotified(
+pub(super) fn write_unnotified_messages(
     state: &State,
     checks: &[(CheckId, UnnotifiedReason)],
     now: Timestamp,
@@ -99,7 +103,7 @@ pub(super) fn count_batch(metrics: &Metrics, state: &State, effects: &Effects, n
 
 /// Writes a line for each project in which pings create no further checks. It is written once,
 /// until a ping creates a check there again.
-pub(super) fn log_full_projects(state: &State, projects: &[ProjectId]) {
+pub(super) fn write_check_limit_messages(state: &State, projects: &[ProjectId]) {
     for project_state in projects.iter().filter_map(|id| state.project(*id)) {
         let name = project_state.project.name.as_str();
         let count = project_state.checks.len();
@@ -112,7 +116,7 @@ pub(super) fn log_full_projects(state: &State, projects: &[ProjectId]) {
 
 /// Writes a warning if projects are on trial: their failures are not alerted, which a user may have
 /// forgotten. Returns true if there are any.
-pub(super) fn log_trials(state: &State) -> bool {
+pub(super) fn write_trial_message(state: &State) -> bool {
     let projects: Vec<_> = state
         .projects()
         .map(|project_state| &*project_state.project)
@@ -133,7 +137,7 @@ pub(super) fn log_trials(state: &State) -> bool {
 
 /// Writes a line if some of these projects alert from now on. The projects were imported, or their
 /// trial has ended.
-pub(super) fn log_imported_projects(state: &State, projects: &[ProjectId]) {
+pub(super) fn write_import_message(state: &State, projects: &[ProjectId]) {
     let projects = projects
         .iter()
         .filter_map(|id| state.project(*id))

@@ -8,7 +8,7 @@ use crate::domain::check::Check;
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 
 /// Maximum number of records of one project. Channels beyond it count as notified.
-const MAX_NOTES: usize = 20_000;
+const MAX_STATES: usize = 20_000;
 /// Maximum number of pairs of one project whose audience is still to be compared. Further pairs
 /// stay as they are.
 const MAX_PENDING_PAIRS: usize = 100_000;
@@ -16,7 +16,7 @@ const MAX_PENDING_PAIRS: usize = 100_000;
 /// State of a channel for the current downtime of a check, as far as their settings do not show it.
 /// A channel without a record was notified if it belongs to the audience.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AudienceNote {
+pub enum AudienceState {
     /// The channel was not notified.
     Unnotified,
     /// The channel was notified later, of a downtime whose alerts were all refused at its
@@ -30,39 +30,39 @@ pub enum AudienceNote {
 
 /// Records about the audiences of checks that are down.
 #[derive(Clone, Debug, Default)]
-pub struct AudienceNotes {
-    projects: BTreeMap<ProjectId, ProjectAudienceNotes>,
+pub struct AudienceStates {
+    projects: BTreeMap<ProjectId, ProjectAudienceStates>,
     /// Projects with audiences that are still to be compared.
     pending_projects: BTreeSet<ProjectId>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct ProjectAudienceNotes {
-    pairs: BTreeMap<(CheckId, ChannelId), AudienceNote>,
+struct ProjectAudienceStates {
+    pairs: BTreeMap<(CheckId, ChannelId), AudienceState>,
     /// Checks that went down while the outbox was full, so that no channel was notified.
-    undelivered_checks: BTreeSet<CheckId>,
+    outbox_full_checks: BTreeSet<CheckId>,
     /// Pairs that are still to be compared; true if the channel belonged to the audience before.
     pending_pairs: BTreeMap<(CheckId, ChannelId), bool>,
 }
 
-impl AudienceNotes {
+impl AudienceStates {
     /// Records the state of a channel for the current downtime of a check.
-    pub fn set(&mut self, check: &Check, channel: ChannelId, note: AudienceNote) {
+    pub fn set(&mut self, check: &Check, channel: ChannelId, audience_state: AudienceState) {
         let pairs = &mut self.projects.entry(check.project).or_default().pairs;
-        let is_full = pairs.len() >= MAX_NOTES;
+        let is_full = pairs.len() >= MAX_STATES;
         match pairs.entry((check.id, channel)) {
-            Entry::Occupied(mut entry) => _ = entry.insert(note),
-            Entry::Vacant(entry) if !is_full => _ = entry.insert(note),
+            Entry::Occupied(mut entry) => _ = entry.insert(audience_state),
+            Entry::Vacant(entry) if !is_full => _ = entry.insert(audience_state),
             Entry::Vacant(_) => {}
         }
     }
 
     /// Records that no channel was notified of the current downtime of a check.
-    pub(in crate::engine::apply) fn set_undelivered(&mut self, check: &Check) {
+    pub(in crate::engine::apply) fn record_outbox_full(&mut self, check: &Check) {
         self.projects
             .entry(check.project)
             .or_default()
-            .undelivered_checks
+            .outbox_full_checks
             .insert(check.id);
     }
 
@@ -70,7 +70,7 @@ impl AudienceNotes {
         &self,
         check: &Check,
         channel: ChannelId,
-    ) -> Option<AudienceNote> {
+    ) -> Option<AudienceState> {
         self.projects
             .get(&check.project)?
             .pairs
@@ -84,23 +84,25 @@ impl AudienceNotes {
         check: &Check,
         channel: ChannelId,
     ) -> bool {
-        self.projects.get(&check.project).is_some_and(|notes| {
-            match notes.pairs.get(&(check.id, channel)) {
-                Some(note) => *note == AudienceNote::Unnotified,
-                None => notes.undelivered_checks.contains(&check.id),
-            }
-        })
+        self.projects
+            .get(&check.project)
+            .is_some_and(
+                |audience_states| match audience_states.pairs.get(&(check.id, channel)) {
+                    Some(audience_state) => *audience_state == AudienceState::Unnotified,
+                    None => audience_states.outbox_full_checks.contains(&check.id),
+                },
+            )
     }
 
     /// Records that a channel is notified of the current downtime of a check.
     pub(in crate::engine::apply) fn set_notified(&mut self, check: &Check, channel: ChannelId) {
-        let Some(notes) = self.projects.get_mut(&check.project) else {
+        let Some(audience_states) = self.projects.get_mut(&check.project) else {
             return;
         };
-        if notes.undelivered_checks.contains(&check.id) {
-            self.set(check, channel, AudienceNote::Notified);
+        if audience_states.outbox_full_checks.contains(&check.id) {
+            self.set(check, channel, AudienceState::Notified);
         } else {
-            notes.pairs.remove(&(check.id, channel));
+            audience_states.pairs.remove(&(check.id, channel));
         }
     }
 
@@ -112,22 +114,25 @@ impl AudienceNotes {
         project: ProjectId,
         channel: ChannelId,
     ) -> Vec<CheckId> {
-        let Some(notes) = self.projects.get(&project) else {
+        let Some(audience_states) = self.projects.get(&project) else {
             return Vec::new();
         };
-        let unnotified_pairs = notes
-            .pairs
-            .iter()
-            .filter(|((_, other), note)| *other == channel && **note == AudienceNote::Unnotified);
+        let unnotified_pairs =
+            audience_states
+                .pairs
+                .iter()
+                .filter(|((_, other), audience_state)| {
+                    *other == channel && **audience_state == AudienceState::Unnotified
+                });
         unnotified_pairs
             .map(|((check, _), _)| *check)
-            .chain(notes.undelivered_checks.iter().copied())
+            .chain(audience_states.outbox_full_checks.iter().copied())
             .collect()
     }
 
     /// Records that a channel joins or leaves the audience of a check. `was_in`: it belonged to the
     /// audience before.
-    pub fn note_membership_change(&mut self, check: &Check, channel: ChannelId, was_in: bool) {
+    pub fn record_membership_change(&mut self, check: &Check, channel: ChannelId, was_in: bool) {
         let pending_pairs = &mut self
             .projects
             .entry(check.project)
@@ -160,7 +165,7 @@ impl AudienceNotes {
             let pair = self
                 .projects
                 .get_mut(&project)
-                .and_then(|notes| notes.pending_pairs.pop_first());
+                .and_then(|audience_states| audience_states.pending_pairs.pop_first());
             if let Some(((check, channel), was_in)) = pair {
                 return Some((check, channel, was_in));
             }
@@ -177,10 +182,10 @@ impl AudienceNotes {
         if !self.pending_projects.contains(&check.project) {
             return Vec::new();
         }
-        let Some(notes) = self.projects.get_mut(&check.project) else {
+        let Some(audience_states) = self.projects.get_mut(&check.project) else {
             return Vec::new();
         };
-        let entries = take_check_entries(&mut notes.pending_pairs, check.id);
+        let entries = take_check_entries(&mut audience_states.pending_pairs, check.id);
         entries
             .into_iter()
             .map(|((_, channel), was_in)| (channel, was_in))
@@ -189,15 +194,15 @@ impl AudienceNotes {
 
     /// Removes the records about a check that is deleted or whose downtime begins or ends.
     pub(in crate::engine::apply) fn remove_check(&mut self, project: ProjectId, check: CheckId) {
-        let Some(notes) = self.projects.get_mut(&project) else {
+        let Some(audience_states) = self.projects.get_mut(&project) else {
             return;
         };
-        take_check_entries(&mut notes.pairs, check);
-        take_check_entries(&mut notes.pending_pairs, check);
-        notes.undelivered_checks.remove(&check);
-        if notes.pairs.is_empty()
-            && notes.undelivered_checks.is_empty()
-            && notes.pending_pairs.is_empty()
+        take_check_entries(&mut audience_states.pairs, check);
+        take_check_entries(&mut audience_states.pending_pairs, check);
+        audience_states.outbox_full_checks.remove(&check);
+        if audience_states.pairs.is_empty()
+            && audience_states.outbox_full_checks.is_empty()
+            && audience_states.pending_pairs.is_empty()
         {
             self.remove_project(project);
         }
@@ -209,9 +214,11 @@ impl AudienceNotes {
         project: ProjectId,
         channel: ChannelId,
     ) {
-        if let Some(notes) = self.projects.get_mut(&project) {
-            notes.pairs.retain(|(_, other), _| *other != channel);
-            notes
+        if let Some(audience_states) = self.projects.get_mut(&project) {
+            audience_states
+                .pairs
+                .retain(|(_, other), _| *other != channel);
+            audience_states
                 .pending_pairs
                 .retain(|(_, other), _| *other != channel);
         }
@@ -227,8 +234,10 @@ impl AudienceNotes {
     pub(in crate::engine::apply) fn len(&self) -> usize {
         self.projects
             .values()
-            .map(|notes| {
-                notes.pairs.len() + notes.undelivered_checks.len() + notes.pending_pairs.len()
+            .map(|audience_states| {
+                audience_states.pairs.len()
+                    + audience_states.outbox_full_checks.len()
+                    + audience_states.pending_pairs.len()
             })
             .sum()
     }
