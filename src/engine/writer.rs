@@ -41,7 +41,7 @@ use recovery::Recovery;
 const MAX_EVALUATED_CHECKS: usize = 128;
 /// Seconds between two log lines about trials.
 const DAY_SECS: i64 = 86_400;
-/// Number of the first object of a database, of whichever kind.
+/// Number of the first object of a database.
 const FIRST_ID: u64 = 1;
 
 /// Reason why the writer ended.

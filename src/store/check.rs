@@ -72,7 +72,7 @@ struct CheckRecord<'a> {
     /// Since version 4.
     #[serde(default)]
     parents: Vec<u64>,
-    /// Parent because of which the alert is held, for 5.
+    /// Parent whose downtime holds the alert, for 5.
     #[serde(default)]
     behind: u64,
     /// Since version 5.
@@ -119,7 +119,7 @@ fn one() -> u8 {
 }
 
 /// Returns the stored form of a notification state: its kind, the time of the next decision, and
-/// the parent because of which the alert is held.
+/// the parent whose downtime holds the alert.
 fn notification_state_numbers(telling: NotificationState) -> (u8, i64, u64) {
     match telling {
         NotificationState::NotNeeded => (0, 0, 0),

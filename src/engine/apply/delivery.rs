@@ -215,7 +215,7 @@ impl WorkingState {
         CommandOutcome::Completed
     }
 
-    /// Keeps rows for another attempt after a failed one, except those of deleted checks.
+    /// Keeps rows for another attempt after a failed one, except rows of deleted checks.
     /// `recipients`: results of the attempt, if the message had several recipients.
     fn requeue_rows(
         &mut self,
