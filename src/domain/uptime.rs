@@ -402,7 +402,12 @@ mod tests {
                         }
                         at = at.plus_secs(900);
                     }
-                    prop_assert_eq!((period.monitored, period.down), (watched, down), "{:?}", period);
+                    prop_assert_eq!(
+                        (period.monitored, period.down),
+                        (watched, down),
+                        "{:?}",
+                        period
+                    );
                 }
             }
         }
