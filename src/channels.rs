@@ -34,8 +34,8 @@ pub struct SendRate {
     pub refill: Duration,
 }
 
-/// Returns the steps that send an alert, in order. `None`: the channel does not send this alert, or
-/// its settings are incomplete.
+/// Returns the steps that send an alert, in order. `None`: the channel does not send this alert, its
+/// settings are incomplete, or the alert is about no single check and the channel is not for people.
 ///
 /// Secrets from files must already be in the settings.
 pub fn prepare(
@@ -45,8 +45,11 @@ pub fn prepare(
 ) -> Option<Vec<SendStep>> {
     let definition = KindDefinition::of(settings.kind())?;
     // Only people get messages about several checks, or about none.
-    let is_for_people = alert.check.is_none() && settings.kind().class != ChannelClass::People;
-    if settings.missing_setting().is_some() || !settings.handles_event(alert.event) || is_for_people
+    let needs_people_channel = alert.check.is_none();
+    let is_people_channel = settings.kind().class == ChannelClass::People;
+    if settings.missing_setting().is_some()
+        || !settings.handles_event(alert.event)
+        || (needs_people_channel && !is_people_channel)
     {
         return None;
     }
@@ -69,12 +72,12 @@ pub fn judge(
 ) -> Judgement {
     if let SendStep::Unsendable(reason) = step {
         return Judgement {
-            verdict: Verdict::Failed,
+            verdict: Verdict::MessageRejected,
             error: reason.clone(),
             status: 0,
         };
     }
-    let call = SendContext {
+    let context = SendContext {
         settings,
         alert,
         attempt,
@@ -82,7 +85,7 @@ pub fn judge(
     let verdict = match (step, answer) {
         (SendStep::Http(request), TransportReply::Http(response)) => {
             KindDefinition::of(settings.kind())
-                .map(|definition| (definition.judge)(&call, request, response, now))
+                .map(|definition| (definition.judge)(&context, request, response, now))
                 .unwrap_or_else(|| response.default_verdict(now))
         }
         (_, answer) => answer.default_verdict(attempt, now),
@@ -106,7 +109,7 @@ pub fn needs_resend(settings: &ChannelSettings) -> bool {
     KindDefinition::of(settings.kind()).is_some_and(|definition| definition.resend.is_some())
 }
 
-/// True if a [refused](Verdict::Failed) message can be sent once more in its
+/// True if a [refused](Verdict::MessageRejected) message can be sent once more in its
 /// [plain](SendAttempt::plain) form.
 pub fn has_plain_form(settings: &ChannelSettings) -> bool {
     KindDefinition::of(settings.kind()).is_some_and(|definition| definition.has_plain_form)

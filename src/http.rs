@@ -1,4 +1,4 @@
-//! HTTP server: accepts connections within limits, parses requests to typed ones, and drains
+//! HTTP server: accepts connections within limits, parses requests into typed ones, and drains
 //! connections at shutdown.
 
 mod access_log;
@@ -93,9 +93,9 @@ impl ApiRate {
     };
 }
 
-/// Maximum number of simultaneous connections. When it is reached, one that waits for its client is
-/// closed for a new one. If there is none, or all are of addresses with fewer connections than that
-/// of the new one, the new one is answered with 503 and closed.
+/// Maximum number of simultaneous connections. When it is reached, a new connection replaces one that
+/// waits for its client. If none waits, or the addresses of those that wait have fewer connections
+/// than the new one's address, the new one gets 503.
 pub const MAX_CONNECTIONS: usize = 4096;
 /// Maximum number of connections to the metrics listener. More wait.
 const MAX_METRICS_CONNECTIONS: usize = 16;
@@ -258,7 +258,7 @@ impl HttpServer {
                     };
                     drop(open_guard);
                     if let Err(error) = done {
-                        tracing::warn!("cannot pass a connection to its thread: {error}");
+                        tracing::warn!("handover of a connection to its thread failed: {error}");
                     }
                 })
             },
@@ -295,7 +295,7 @@ impl HttpServer {
                     };
                     let done = async { threads.run(stream.detach()?, handle_stream).await }.await;
                     if let Err(error) = done {
-                        tracing::warn!("cannot pass a connection to its thread: {error}");
+                        tracing::warn!("handover of a connection to its thread failed: {error}");
                     }
                 })
             },
@@ -316,27 +316,27 @@ impl HttpServer {
             let _ = socket.set_nodelay(true);
             close_unread(socket, UNREAD_TIMEOUT);
         });
-        let traffic = ConnectionActivity::default();
+        let activity = ConnectionActivity::default();
         let lingers = AtomicBool::new(false);
         let (reading, writing) = stream.split();
         let connection_state = &connection_state;
         let mut ended_for = None;
-        let head = HeaderLimit::new(&self.0.header_budget, connection_state);
+        let header_limit = HeaderLimit::new(&self.0.header_budget, connection_state);
         let service = service_fn(async |request: hyper::Request<Incoming>| {
             connection_state.begin_request();
-            head.finish_header();
+            header_limit.finish_header();
             let log_entry = self
                 .0
                 .config
                 .access_log
                 .then(|| Box::new(AccessLogEntry::from_request(&request, &self.0, peer)));
             let request = request.map(|body| IncomingBody::new(body, connection_state));
-            let busy = traffic.begin_request();
+            let busy = activity.begin_request();
             let mut reply = reply::with_nosniff(self.respond(request, info).await);
             drop(busy);
             reply.body_mut().keep_busy(connection_state);
             if reply.body().is_endless() {
-                traffic.mark_endless();
+                activity.mark_endless();
             }
             if let Some(log_entry) = log_entry {
                 log_entry.log(&reply, &self.0);
@@ -358,8 +358,8 @@ impl HttpServer {
                 .max_buf_size(MAX_HEADER_BYTES)
                 .serve_connection(
                     TokioIo::new(tokio::io::join(
-                        HeaderReader::new(reading, &head),
-                        MinRateWriter::new(writing, &traffic, connection_state),
+                        HeaderReader::new(reading, &header_limit),
+                        MinRateWriter::new(writing, &activity, connection_state),
                     )),
                     service,
                 );
@@ -370,7 +370,7 @@ impl HttpServer {
                 ended = connection.as_mut() => ended,
                 () = wait_for_stop(&mut stop) => {
                     // hyper would close it at once, but a new client is about to send a request.
-                    let wait = if head.is_awaiting_first_byte() {
+                    let wait = if header_limit.is_awaiting_first_byte() {
                         FIRST_BYTE_TIMEOUT
                     } else {
                         Duration::ZERO
@@ -382,12 +382,12 @@ impl HttpServer {
                             connection.as_mut().graceful_shutdown();
                             tokio::select! {
                                 ended = connection.as_mut() => ended,
-                                () = traffic.wait_until_quiet() => return,
+                                () = activity.wait_until_quiet() => return,
                             }
                         }
                     }
                 }
-                waits = connection_state.close_requested() => {
+                waits = connection_state.wait_for_close_request() => {
                     ended_for = Some(waits);
                     if waits == ClientWait::Request {
                         connection.as_mut().graceful_shutdown();
@@ -399,7 +399,7 @@ impl HttpServer {
                 }
             }
         };
-        let is_refused = head.is_over_budget.load(Ordering::Relaxed);
+        let is_refused = header_limit.is_over_budget.load(Ordering::Relaxed);
         match ended_for {
             Some(ClientWait::ResponseRead) => {
                 stream.with_socket(slow_client::discard_unsent_on_close);

@@ -246,10 +246,10 @@ impl Notifier {
             wake_at,
             ..
         } = {
-            let resending = self.sender.resending.borrow();
+            let channels_being_resent = self.sender.channels_being_resent.borrow();
             let rules = |channel: &Channel| {
                 let rules = DeliveryPolicy::of_channel(channel, &self.sender.zone, now.wall);
-                if resending.contains(&channel.id) {
+                if channels_being_resent.contains(&channel.id) {
                     DeliveryPolicy {
                         max_parallel: 0,
                         ..rules
@@ -267,7 +267,7 @@ impl Notifier {
         if !jobs.is_empty() && !self.begin_messages(jobs).await {
             return WRITER_RETRY_DELAY;
         }
-        let max_wait = if self.sender.resending.borrow().is_empty() {
+        let max_wait = if self.sender.channels_being_resent.borrow().is_empty() {
             MAX_WAIT
         } else {
             MAX_WAIT_WHILE_RESENDING

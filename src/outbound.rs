@@ -70,7 +70,7 @@ pub struct OutboundConfig {
     pub names: NameSources,
     /// True if requests are sent for channels: errors about certificates then mention the setting
     /// `tls-pin`.
-    pub with_pins: bool,
+    pub mentions_tls_pin: bool,
 }
 
 impl Default for OutboundConfig {
@@ -83,7 +83,7 @@ impl Default for OutboundConfig {
             allow_shell: None,
             per_host: DEFAULT_PER_HOST,
             names: NameSources::default(),
-            with_pins: true,
+            mentions_tls_pin: true,
         }
     }
 }
@@ -138,15 +138,15 @@ impl Outbound {
         if let Some(relay) = &config.relay {
             relay.password().map_err(OutboundError)?;
         }
-        let dialler = Dialer {
+        let dialer = Dialer {
             resolver: Resolver::new(config.names, clock.clone(), random),
             guard: config.guard,
             proxies: ProxyMatcher::new(&config.proxy),
             roots: TrustedRoots::new(config.ca_file, clock.clone()),
-            with_pins: config.with_pins,
+            mentions_tls_pin: config.mentions_tls_pin,
         };
         let inner = OutboundInner {
-            dialer: dialler,
+            dialer,
             pool: ConnectionPool::new(clock.clone()),
             mail_connections: MailConnections::new(clock.clone()),
             limits: SendLimits::new(config.per_host.max(1)),

@@ -52,7 +52,7 @@ struct SmtpServerState {
     config: SmtpConfig,
     sessions: KeyedSemaphore<ClientNetwork>,
     message_budget: MessageBudget,
-    readers: Semaphore,
+    parse_permits: Semaphore,
 }
 
 impl SmtpServer {
@@ -64,7 +64,7 @@ impl SmtpServer {
             config,
             sessions: KeyedSemaphore::per_key(MAX_SESSIONS_PER_ADDRESS).with_total(MAX_SESSIONS),
             message_budget: MessageBudget::new(message_budget::MESSAGE_BUDGET_BYTES),
-            readers: Semaphore::new(ping_submission::MAX_READERS),
+            parse_permits: Semaphore::new(ping_submission::MAX_PARSERS),
         }))
     }
 

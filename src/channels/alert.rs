@@ -58,7 +58,7 @@ pub enum CheckEvent {
         /// Status change.
         flip: Flip,
         /// Context of the change.
-        also: EventContext,
+        context: EventContext,
     },
     /// The check is up again.
     Up {
@@ -69,14 +69,14 @@ pub enum CheckEvent {
         /// True if this channel was notified of the downtime.
         was_notified: bool,
         /// Context of the change.
-        also: EventContext,
+        context: EventContext,
     },
     /// The alert is closed for this channel, though the check is not known to be up.
     Closed {
         /// Time at which it was closed.
         at: Timestamp,
         /// Reason for closing it.
-        why: Closing,
+        reason: CloseReason,
     },
     /// Test of a channel.
     Test {
@@ -91,7 +91,7 @@ pub enum CheckEvent {
 
 /// Reason to close an alert for a channel, though the check is not known to be up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Closing {
+pub enum CloseReason {
     /// The check was paused.
     Paused,
     /// The check was deleted.
@@ -235,15 +235,15 @@ pub struct Alert {
     /// Event in one line.
     pub title: String,
     /// Event, cause and start, in a few sentences.
-    pub lead: String,
+    pub summary: String,
     /// Cause in a few words.
     pub reason: String,
     /// Whole alert in one line for a phone.
-    pub short: String,
+    pub one_line: String,
     /// Description of the check.
     pub description: String,
     /// Further facts, the most important first.
-    pub facts: Vec<LabelledFact>,
+    pub facts: Vec<LabeledFact>,
     /// Lists of checks with headings.
     pub lists: Vec<AlertList>,
     /// Sentence about other checks.
@@ -273,7 +273,7 @@ pub enum AlertSeverity {
 
 /// Fact with a label.
 #[derive(Clone, Debug)]
-pub struct LabelledFact {
+pub struct LabeledFact {
     /// Label of the fact.
     pub label: &'static str,
     /// Value of the fact.
@@ -356,7 +356,7 @@ impl AlertSeverity {
     }
 
     /// RGB color in 24 bits.
-    pub fn colour(self) -> u32 {
+    pub fn color(self) -> u32 {
         match self {
             Self::Critical => 0x00d9_534f,
             Self::Recovery => 0x005c_b85c,
@@ -401,7 +401,7 @@ impl CheckFacts {
         Self {
             unique_key,
             settings: Arc::new(names.into_settings()),
-            ..Self::example(project)
+            ..Self::new(project)
         }
     }
 
@@ -410,14 +410,22 @@ impl CheckFacts {
         let name = crate::domain::text::Name::parse("TEST").unwrap_or_default();
         let slug = crate::domain::text::Slug::parse("test").unwrap_or_default();
         Self {
-            uuid: Uuid::nil(),
-            unique_key: UniqueKey::of_check(Uuid::nil()),
-            project: project.into(),
             settings: Arc::new(CheckSettings {
                 name,
                 slug,
                 ..CheckSettings::default()
             }),
+            ..Self::new(project)
+        }
+    }
+
+    /// Facts about a check of this project, all other fields empty.
+    pub fn new(project: &str) -> Self {
+        Self {
+            uuid: Uuid::nil(),
+            unique_key: UniqueKey::of_check(Uuid::nil()),
+            project: project.into(),
+            settings: Arc::default(),
             n_pings: 0,
             failures: 0,
             last_ping: None,

@@ -39,11 +39,11 @@ pub fn compose_alert(facts: AlertFacts, context: RenderContext<'_>) -> Alert {
             } else {
                 AlertSeverity::Warning
             };
-            let short = format!("{title}. {text}");
+            let one_line = format!("{title}. {text}");
             Alert {
-                lead: clean_lines(&text),
+                summary: clean_lines(&text),
                 reason: title.clone(),
-                short,
+                one_line,
                 ..title_only_alert(AlertEvent::Notice, severity, &title, context)
             }
         }
@@ -63,9 +63,9 @@ fn title_only_alert(
         at: context.now,
         severity,
         title: to_one_line(title),
-        lead: String::new(),
+        summary: String::new(),
         reason: String::new(),
-        short: String::new(),
+        one_line: String::new(),
         description: String::new(),
         facts: Vec::new(),
         lists: Vec::new(),

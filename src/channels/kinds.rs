@@ -134,15 +134,14 @@ const fn rate(burst: u32, seconds: u64) -> Option<SendRate> {
     })
 }
 
-/// True if the priority for an event has this value, which suppresses alerts. Tests are always
-/// sent.
-fn has_priority(settings: &ChannelSettings, event: AlertEvent, silent: i64) -> bool {
+/// True if the priority for this event is the one that suppresses alerts. False for tests.
+fn is_suppressed(settings: &ChannelSettings, event: AlertEvent, silent_priority: i64) -> bool {
     let key = match event {
         AlertEvent::Test => return false,
         AlertEvent::Up => "priority-up",
         _ => "priority",
     };
-    settings.number(key) == Some(silent)
+    settings.number(key) == Some(silent_priority)
 }
 
 /// Rejects a token together with a user, and a user or a password alone.

@@ -18,15 +18,15 @@ const MIN_TOKEN_LENGTH: usize = 10;
 /// Shorter words of commands are names of programs and files.
 const MIN_COMMAND_TOKEN_LENGTH: usize = 16;
 
-/// Line of at most 200 characters.
-pub(super) fn redacted_excerpt(line: &str) -> String {
+/// Returns a line, truncated to 200 characters. Does not redact.
+pub(super) fn truncate_error(line: &str) -> String {
     truncate_line(line, EXCERPT_LIMIT)
 }
 
-/// Foreign text on one line, without the channel's secrets in any encoding that the step used. The
+/// Returns foreign text on one line, without the channel's secrets in any encoding that the step used. The
 /// part of its URLs after the host is removed too: for some receivers it is all that a sender
 /// needs.
-pub(super) fn redacted(text: &str, settings: &ChannelSettings, step: &SendStep) -> String {
+pub(super) fn redact_secrets(text: &str, settings: &ChannelSettings, step: &SendStep) -> String {
     let mut secrets = RedactedSecrets(Vec::new());
     secrets.add_settings(settings);
     match step {

@@ -126,7 +126,7 @@ pub fn truncate_escaped(text: &str, dialect: Dialect, limit: LengthLimit) -> Str
 pub fn plain_summary(alert: &Alert) -> String {
     if alert.event == AlertEvent::Test {
         return truncate_line(
-            &alert.short,
+            &alert.one_line,
             LengthLimit(MAX_PLAIN_SUMMARY_CHARS, LengthUnit::Chars),
         );
     }
@@ -310,7 +310,7 @@ impl TextLayout {
                 TextPart::Link,
                 usize::from(show.link && alert.link.is_some()),
             ),
-            (TextPart::Lead, chars(&alert.lead)),
+            (TextPart::Lead, chars(&alert.summary)),
             (TextPart::DuplicateNote, 1),
             (
                 TextPart::Title,
@@ -346,7 +346,7 @@ impl TextLayout {
             writer.bold(&format!("{} {title}", alert.severity.emoji()));
             writer.line_end();
         }
-        writer.text(&first_chars(&alert.lead, self.amount_of(TextPart::Lead)));
+        writer.text(&first_chars(&alert.summary, self.amount_of(TextPart::Lead)));
         if let Some(mark) = alert_text::duplicate_note(attempt)
             .filter(|_| self.amount_of(TextPart::DuplicateNote) > 0)
         {

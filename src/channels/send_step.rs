@@ -112,13 +112,18 @@ impl fmt::Debug for ChannelRequest {
 
 impl fmt::Debug for AlertMail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mail({}, {} recipients)", self.message_id, self.to.len())
+        write!(
+            f,
+            "AlertMail({}, {} recipients)",
+            self.message_id,
+            self.to.len()
+        )
     }
 }
 
 impl fmt::Debug for ShellInvocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Shell(..)")
+        f.write_str("ShellInvocation(..)")
     }
 }
 

@@ -259,7 +259,7 @@ impl<'a> TemplateValues<'a> {
             "status": self.alert.status(),
             "at": format_timestamp(self.alert.at),
             "title": self.alert.title,
-            "text": self.alert.lead,
+            "text": self.alert.summary,
             "cause": self.subject.cause.name(),
             "reason": self.alert.reason,
             "exit_status": exit_status,

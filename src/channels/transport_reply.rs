@@ -6,7 +6,7 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use serde_json::Value;
 
 use crate::channels::alert::SendAttempt;
-use crate::channels::redaction::{redacted, redacted_excerpt};
+use crate::channels::redaction::{redact_secrets, truncate_error};
 use crate::channels::send_step::SendStep;
 use crate::domain::channel::ChannelSettings;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
@@ -120,7 +120,7 @@ pub enum Verdict {
         after: Option<Duration>,
     },
     /// The receiver will never accept this message.
-    Failed,
+    MessageRejected,
     /// The channel will accept no message until its settings change.
     ChannelRejected,
     /// Not delivered yet: run these steps in place of all that are left.
@@ -162,7 +162,7 @@ impl TransportReply {
                 (550 | 551 | 553, MailStage::Recipient) if is_persistent_failure(attempt, now) => {
                     Verdict::ChannelRejected
                 }
-                (552 | 554, MailStage::Content) => Verdict::Failed,
+                (552 | 554, MailStage::Content) => Verdict::MessageRejected,
                 _ => Verdict::RETRY,
             },
             Self::Command { end, .. } => match end {
@@ -171,7 +171,7 @@ impl TransportReply {
                 CommandStatus::Exit(75) | CommandStatus::Timeout => Verdict::RETRY,
                 // Status of `sh` if the file cannot be executed or does not exist.
                 CommandStatus::Exit(126 | 127) | CommandStatus::NotRun => Verdict::ChannelRejected,
-                CommandStatus::Exit(_) | CommandStatus::Signal(_) => Verdict::Failed,
+                CommandStatus::Exit(_) | CommandStatus::Signal(_) => Verdict::MessageRejected,
             },
             Self::NoReply { .. } => Verdict::RETRY,
         }
@@ -230,11 +230,13 @@ impl TransportReply {
                 };
                 (status, summary, error.clone())
             }
-            Self::NoReply { error, .. } => (0, redacted(error, settings, step), String::new()),
+            Self::NoReply { error, .. } => {
+                (0, redact_secrets(error, settings, step), String::new())
+            }
         };
         // Secrets may be ordinary words. Our own words stay unmasked, so that their end can be
         // found.
-        let reply_text = redacted(&reply_text, settings, step);
+        let reply_text = redact_secrets(&reply_text, settings, step);
         let error = match (&verdict, reply_text.as_str()) {
             // Others have received it.
             (Verdict::Delivered, text) if matches!(self, Self::Mail { .. }) && !text.is_empty() => {
@@ -248,7 +250,7 @@ impl TransportReply {
         };
         Judgement {
             verdict,
-            error: redacted_excerpt(&error),
+            error: truncate_error(&error),
             status,
         }
     }
@@ -256,7 +258,7 @@ impl TransportReply {
 
 /// Returns the visible part of a delivery error: all of it for users who may change the channel,
 /// otherwise its [`public_part`].
-pub fn shown(error: &str, may_write: bool) -> &str {
+pub fn visible_error(error: &str, may_write: bool) -> &str {
     if may_write { error } else { public_part(error) }
 }
 
@@ -303,7 +305,7 @@ impl ChannelResponse {
     pub(super) fn default_verdict(&self, now: Timestamp) -> Verdict {
         match self.status {
             200..=299 => Verdict::Delivered,
-            400 | 413 | 422 => Verdict::Failed,
+            400 | 413 | 422 => Verdict::MessageRejected,
             _ => self.retry_later(now),
         }
     }

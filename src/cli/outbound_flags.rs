@@ -164,7 +164,7 @@ impl OutboundFlags {
             None => None,
         };
         Ok(OutboundConfig {
-            with_pins: true,
+            mentions_tls_pin: true,
             guard: AddressGuard {
                 reach: self.outbound,
                 allow: self.outbound_allow,

@@ -142,7 +142,7 @@ impl PingDeliveryArgs {
         let random = Random::System;
         let config = OutboundConfig {
             ca_file: self.ca_file,
-            with_pins: false,
+            mentions_tls_pin: false,
             ..OutboundConfig::default()
         };
         let outbound =

@@ -100,12 +100,12 @@ pub(super) async fn respond(
             Some(rules) => {
                 match authorize_call(server, rules, endpoint, &parts, body, peer).await {
                     Ok(mut call) => endpoints::call_handler(&mut call, rules.verb).await,
-                    Err(fault) => Err(fault),
+                    Err(error) => Err(error),
                 }
             }
         }
     };
-    reply::with_any_origin(answer.unwrap_or_else(|fault| fault.to_json()), row.allow)
+    reply::with_any_origin(answer.unwrap_or_else(|error| error.to_json()), row.allow)
 }
 
 /// Checks the body and the key, in this order: clients may rely on it.
@@ -123,8 +123,8 @@ async fn authorize_call<'a>(
         })
     };
     let by_header = auth::header_key(&parts.headers).map(identify);
-    if let Some(Err(fault @ HttpError::TooManyRequests(_))) = by_header {
-        return Err(fault);
+    if let Some(Err(error @ HttpError::TooManyRequests(_))) = by_header {
+        return Err(error);
     }
     let body = match rules.verb {
         Verb::Post | Verb::Put => {
@@ -142,7 +142,7 @@ async fn authorize_call<'a>(
         .await??;
     let by_body = || identify(document.api_key().unwrap_or_default().as_bytes());
     let caller = by_header.unwrap_or_else(by_body)?;
-    if caller.read_only && rules.access == KeyAccess::ReadWrite {
+    if caller.is_read_only && rules.access == KeyAccess::ReadWrite {
         return Err(HttpError::WrongKey);
     }
     Ok(ApiCall {
@@ -224,7 +224,7 @@ impl ApiCall<'_> {
         ApiView {
             base_url: self.server.config.base_url.clone(),
             version: self.endpoint.version,
-            read_only: self.caller.read_only,
+            is_read_only: self.caller.is_read_only,
         }
     }
 
@@ -288,7 +288,7 @@ pub fn check_renderer(base_url: BaseUrl, handle: Handle) -> Box<dyn Fn(&Check) -
     let view = ApiView {
         base_url,
         version: ApiVersion::V3,
-        read_only: false,
+        is_read_only: false,
     };
     Box::new(move |check| {
         let channels = handle.with_state(|state| {

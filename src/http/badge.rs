@@ -43,8 +43,8 @@ impl BadgeStatus {
         }
     }
 
-    /// Returns its colour in a picture.
-    fn colour(self) -> &'static str {
+    /// Returns its color in a picture.
+    fn color(self) -> &'static str {
         match self {
             Self::Up => "#4c1",
             Self::Late => "#fe7d37",
@@ -101,7 +101,7 @@ struct Badge {
 /// Responds to a request to a badge URL.
 pub(super) async fn respond(server: &ServerState, path: BadgePath) -> Result<HttpReply, HttpError> {
     let handle = &server.handle;
-    let (labelled_counts, states, format) = match path {
+    let (labeled_counts, states, format) = match path {
         BadgePath::Tag {
             badge_key,
             signature,
@@ -126,11 +126,11 @@ pub(super) async fn respond(server: &ServerState, path: BadgePath) -> Result<Htt
                 )?;
                 Some((project.id, tag.map(Box::from)))
             });
-            let labelled_counts = match signed {
+            let labeled_counts = match signed {
                 Some((project, tag)) => Some(project_counts(server, project, tag).await?),
                 None => None,
             };
-            (labelled_counts, states, format)
+            (labeled_counts, states, format)
         }
         BadgePath::Check {
             states,
@@ -139,7 +139,7 @@ pub(super) async fn respond(server: &ServerState, path: BadgePath) -> Result<Htt
         } => (check_counts(handle, badge), states, format),
         BadgePath::Unknown => return Err(HttpError::NotFound),
     };
-    let (label, counts) = labelled_counts.ok_or(HttpError::NotFound)?;
+    let (label, counts) = labeled_counts.ok_or(HttpError::NotFound)?;
     Ok(Badge {
         label,
         counts,
@@ -203,7 +203,7 @@ impl Badge {
         let status = counts.status(*states);
         let reply = match format {
             BadgeFormat::Svg => {
-                let picture = svg::draw(label, status.name(), status.colour());
+                let picture = svg::draw(label, status.name(), status.color());
                 let mut reply = reply::content("image/svg+xml", picture);
                 // If it is opened as a page, it loads and runs nothing.
                 reply::set_header(&mut reply, CONTENT_SECURITY_POLICY, "default-src 'none'");

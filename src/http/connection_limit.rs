@@ -139,7 +139,7 @@ mod tests {
     async fn close_evicted(permits: &mut BTreeMap<usize, ConnectionPermit>) -> Vec<usize> {
         let mut ended = Vec::new();
         for (number, permit) in permits.iter() {
-            if timeout(2 * CLOSE_DELAY, permit.connection.close_requested())
+            if timeout(2 * CLOSE_DELAY, permit.connection.wait_for_close_request())
                 .await
                 .is_ok()
             {
@@ -199,10 +199,10 @@ mod tests {
             sleep(CLOSE_DELAY / 2).await;
             permits[asked].connection.begin_request();
             permits[asked].connection.end_request();
-            permits[asked].connection.close_requested().await;
+            permits[asked].connection.wait_for_close_request().await;
         };
         let other = async {
-            permits[1 - asked].connection.close_requested().await;
+            permits[1 - asked].connection.wait_for_close_request().await;
             limit.slots.add_permits(1);
         };
         let result = tokio::select! {

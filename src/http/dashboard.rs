@@ -46,7 +46,7 @@ mod export_project;
 mod form_data;
 mod layout;
 mod live_updates;
-mod one_time_secrets;
+mod one_time_texts;
 mod page_error;
 mod page_handler;
 mod page_messages;
@@ -81,7 +81,7 @@ use crate::engine::Handle;
 use crate::http::common::reply::HttpError;
 use crate::http::common::request::BaseUrl;
 use crate::http::common::response_body::ResponseWriter;
-use one_time_secrets::OneTimeSecrets;
+use one_time_texts::OneTimeTexts;
 use password_hasher::PasswordHasher;
 use second_factor_limit::SecondFactorLimit;
 use second_step::PendingSignIns;
@@ -89,12 +89,12 @@ use sign_in_limit::SignInLimit;
 
 pub(crate) use page_handler::{handle_request, not_found_page};
 pub(crate) use page_routes::DashboardTarget;
-pub use page_routes::{Need, Page, Scope};
+pub use page_routes::{Page, RequiredRight, Scope};
 pub use proxy_auth::{LogoutUrl, ProxyAuth};
 
-/// Maximum number of pages rendered at the same time. Pings do not wait for them.
+/// Maximum number of tasks of the dashboard that run at the same time. Pings do not wait for them.
 const MAX_TASKS: usize = 2;
-/// Maximum number of pages rendered at the same time for clients that are not signed in. Signed-in
+/// Maximum number of tasks that run at the same time for clients that are not signed in. Signed-in
 /// users do not wait for them.
 const MAX_ANONYMOUS_TASKS: usize = 1;
 /// Maximum time that a page waits for its turn.
@@ -158,14 +158,15 @@ pub(crate) struct DashboardState {
     sign_in_limit: SignInLimit,
     pending_sign_ins: PendingSignIns,
     second_factor_limit: SecondFactorLimit,
-    one_time_secrets: OneTimeSecrets,
+    one_time_texts: OneTimeTexts,
     live_updates: Arc<live_updates::LiveUpdates>,
     /// Allows one backup at a time.
     backup_permit: Arc<Semaphore>,
 }
 
 impl DashboardState {
-    /// Creates the dashboard of this engine. Responses are written by `response_body`.
+    /// Creates the dashboard of this engine. `outgoing` runs slow work and writes
+    /// responses.
     pub(crate) fn new(
         handle: Handle,
         outgoing: ResponseWriter,
@@ -173,29 +174,29 @@ impl DashboardState {
         base_url: BaseUrl,
         trusted_proxies: &[IpNet],
     ) -> Arc<Self> {
-        let making = Semaphore::new(MAX_TASKS);
-        let throttle = SignInLimit::default();
-        let attempts = PendingSignIns::default();
-        let shown_once = OneTimeSecrets::default();
-        let backing_up = Arc::new(Semaphore::new(1));
-        let hashing = PasswordHasher::new(outgoing.clone(), handle.random().clone());
+        let task_permits = Semaphore::new(MAX_TASKS);
+        let sign_in_limit = SignInLimit::default();
+        let pending_sign_ins = PendingSignIns::default();
+        let one_time_texts = OneTimeTexts::default();
+        let backup_permit = Arc::new(Semaphore::new(1));
+        let password_hasher = PasswordHasher::new(outgoing.clone(), handle.random().clone());
         let trusted_proxies = trusted_proxies.into();
-        let live = live_updates::LiveUpdates::new(handle.clone(), outgoing.clone());
+        let live_updates = live_updates::LiveUpdates::new(handle.clone(), outgoing.clone());
         Arc::new(Self {
             handle,
             outgoing,
             config,
             base_url,
             trusted_proxies,
-            task_permits: making,
+            task_permits,
             anonymous_task_permits: Semaphore::new(MAX_ANONYMOUS_TASKS),
-            password_hasher: hashing,
-            sign_in_limit: throttle,
-            pending_sign_ins: attempts,
+            password_hasher,
+            sign_in_limit,
+            pending_sign_ins,
             second_factor_limit: SecondFactorLimit::default(),
-            one_time_secrets: shown_once,
-            live_updates: live,
-            backup_permit: backing_up,
+            one_time_texts,
+            live_updates,
+            backup_permit,
         })
     }
 
@@ -203,7 +204,7 @@ impl DashboardState {
     /// run at a time.
     ///
     /// # Errors
-    /// If its turn does not come within ten seconds.
+    /// Fails if no permit is free within [`TASK_QUEUE_TIMEOUT`].
     async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -216,7 +217,7 @@ impl DashboardState {
     /// Like `run_blocking`, with a separate limit for clients that are not signed in.
     ///
     /// # Errors
-    /// If its turn does not come within ten seconds.
+    /// Fails if no permit is free within [`TASK_QUEUE_TIMEOUT`].
     async fn run_blocking_anonymous<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -83,10 +83,10 @@ pub(super) struct HeaderReader<'a, 'b, R> {
 }
 
 impl<'a, 'b, R: AsyncRead> HeaderReader<'a, 'b, R> {
-    pub(super) fn new(source: R, head: &'a HeaderLimit<'b>) -> Self {
+    pub(super) fn new(source: R, header_limit: &'a HeaderLimit<'b>) -> Self {
         Self {
             source: source.take(READ_BYTES),
-            limit: head,
+            limit: header_limit,
         }
     }
 }

@@ -49,7 +49,7 @@ pub(super) async fn server_metrics<B>(
         server.response_writer.buffer(text.into_bytes()).await
     };
     answer.await.map_or_else(
-        |fault| fault.to_json(),
+        |error| error.to_json(),
         |text| reply::with_no_store(reply::content(PROMETHEUS_TEXT, text)),
     )
 }
@@ -75,7 +75,7 @@ pub(super) async fn project_metrics<B>(
             Client::from_headers(headers, peer, &server.config.trusted_proxies).addr
         })?;
         // Proxies log paths.
-        if key.is_some() && !caller.read_only {
+        if key.is_some() && !caller.is_read_only {
             return Err(HttpError::WrongKey);
         }
         let handle = server.handle.clone();
@@ -94,7 +94,7 @@ pub(super) async fn project_metrics<B>(
             .await
     };
     answer.await.map_or_else(
-        |fault| fault.to_json(),
+        |error| error.to_json(),
         |text| reply::with_no_store(reply::content(PROMETHEUS_TEXT, text)),
     )
 }

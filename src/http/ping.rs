@@ -1,4 +1,4 @@
-//! Ping URLs: parses a request to a typed ping, and converts the result to one of the few responses
+//! Ping URLs: parses a request into a typed ping, and converts the result to one of the few responses
 //! that scripts rely on.
 
 use hyper::Request;
@@ -42,17 +42,17 @@ pub(super) async fn respond(
     let done = match submit_ping(server, to, request, client).await {
         Ok(CommandOutcome::PingedNewCheck) => reply::created_text("Created"),
         Ok(_) => reply::text("OK"),
-        Err(fault) => {
+        Err(error) => {
             server
                 .handle
                 .metrics()
-                .record_rejected_ping(refusal_reason(&fault));
-            let refused = fault.to_text();
+                .record_rejected_ping(refusal_reason(&error));
+            let refused = error.to_text();
             if tracing::enabled!(Level::DEBUG)
-                && let Some(left_out) = REFUSAL_LOG_LIMIT.admit(server.handle.now())
+                && let Some(suppressed) = REFUSAL_LOG_LIMIT.admit(server.handle.now())
             {
                 let status = refused.status().as_u16();
-                tracing::debug!(%from, status, "a ping was rejected{left_out}");
+                tracing::debug!(%from, status, "a ping was rejected{suppressed}");
             }
             return refused;
         }
@@ -68,8 +68,8 @@ pub(super) async fn respond(
 }
 
 /// Returns the reason under which the metrics count a refusal.
-fn refusal_reason(fault: &HttpError) -> PingRejection {
-    match fault {
+fn refusal_reason(error: &HttpError) -> PingRejection {
+    match error {
         HttpError::NotFound | HttpError::CheckLimit => PingRejection::NotFound,
         HttpError::AmbiguousSlug => PingRejection::Ambiguous,
         HttpError::MethodNotAllowed(_) => PingRejection::Method,

@@ -101,8 +101,8 @@ impl HttpServer {
     ) -> HttpReply {
         let server = &*self.0;
         let path = server.config.base_url.strip_base_path(request.uri().path());
-        if let Err(fault) = request::validate(&request) {
-            return refuse(path, &fault);
+        if let Err(error) = request::validate(&request) {
+            return refuse(path, &error);
         }
         let route = Route::parse(path);
         if allowed_routes != AllowedRoutes::All {
@@ -189,11 +189,11 @@ async fn respond_in_dashboard(
 }
 
 /// Error response for a path: unknown paths of the API are answered in JSON, too.
-fn refuse(path: &str, fault: &HttpError) -> HttpReply {
+fn refuse(path: &str, error: &HttpError) -> HttpReply {
     if path.starts_with("/api/") {
-        fault.to_json()
+        error.to_json()
     } else {
-        fault.to_text()
+        error.to_text()
     }
 }
 
@@ -216,7 +216,7 @@ async fn public_reply<B>(
         Method::OPTIONS => Ok(reply::no_content()),
         _ => Err(HttpError::MethodNotAllowed(methods)),
     };
-    reply::with_any_origin(answer.unwrap_or_else(|fault| fault.to_json()), methods)
+    reply::with_any_origin(answer.unwrap_or_else(|error| error.to_json()), methods)
 }
 
 #[cfg(test)]

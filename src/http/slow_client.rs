@@ -98,12 +98,12 @@ pub(super) struct MinRateWriter<'a, W> {
 impl<'a, W: ResponseSink> MinRateWriter<'a, W> {
     pub(super) fn new(
         sink: W,
-        traffic: &'a ConnectionActivity,
+        activity: &'a ConnectionActivity,
         connection: &'a ConnectionState,
     ) -> Self {
         Self {
             sink,
-            activity: traffic,
+            activity,
             connection,
             credit: MAX_LAG_SECONDS * MIN_BYTES_PER_SECOND,
             rate_timer: None,
@@ -249,9 +249,9 @@ mod tests {
                 }
             }
         });
-        let traffic = ConnectionActivity::default();
+        let activity = ConnectionActivity::default();
         let connection = ConnectionState::default();
-        let mut sink = MinRateWriter::new(sink, &traffic, &connection);
+        let mut sink = MinRateWriter::new(sink, &activity, &connection);
         // A response before it that is not waited for, and a long time between them.
         sink.write_all(&[0; 1000]).await.unwrap();
         sleep(Duration::from_secs(600)).await;
@@ -292,10 +292,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_endless_response_waits_for_its_client() {
         let (sink, mut client) = duplex(1000);
-        let traffic = ConnectionActivity::default();
+        let activity = ConnectionActivity::default();
         let connection = ConnectionState::default();
-        traffic.mark_endless();
-        let mut sink = MinRateWriter::new(sink, &traffic, &connection);
+        activity.mark_endless();
+        let mut sink = MinRateWriter::new(sink, &activity, &connection);
         let reading = async {
             sleep(Duration::from_secs(600)).await;
             assert!(

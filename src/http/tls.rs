@@ -67,25 +67,25 @@ impl HttpTls {
         mut stop: watch::Receiver<bool>,
     ) -> io::Result<Option<DetectedProtocol>> {
         let certificate = self.certificate.clone();
-        let agreeing = move |stream: TcpStream| async move {
-            let agreed = tokio::select! {
-                agreed = timeout(HANDSHAKE_TIMEOUT, handshake(&certificate, stream)) => {
-                    agreed.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        let negotiate = move |stream: TcpStream| async move {
+            let negotiated = tokio::select! {
+                negotiated = timeout(HANDSHAKE_TIMEOUT, handshake(&certificate, stream)) => {
+                    negotiated.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
                 }
-                _ = connection.close_requested() => return None,
+                _ = connection.wait_for_close_request() => return None,
                 () = async {
                     wait_for_stop(&mut stop).await;
                     sleep(FIRST_BYTE_TIMEOUT).await;
                 } => return None,
             };
             connection.cancel_close();
-            agreed
+            negotiated
                 .inspect_err(|error| {
                     tracing::debug!("the TLS handshake with a client failed: {error}");
                 })
                 .ok()
         };
-        self.threads.run(stream.detach()?, agreeing).await
+        self.threads.run(stream.detach()?, negotiate).await
     }
 }
 
@@ -107,7 +107,7 @@ impl HttpServer {
         {
             None => Ok(()),
             Some(DetectedProtocol::Plain(stream)) => {
-                let met = ConnectionInfo {
+                let connection_info = ConnectionInfo {
                     peer: Peer {
                         address,
                         scheme: PingScheme::Http,
@@ -116,12 +116,12 @@ impl HttpServer {
                 };
                 threads
                     .run(stream, move |stream: TcpStream| {
-                        self.serve_connection(stream, met, connection, stop)
+                        self.serve_connection(stream, connection_info, connection, stop)
                     })
                     .await
             }
             Some(DetectedProtocol::Tls(stream)) => {
-                let met = ConnectionInfo {
+                let connection_info = ConnectionInfo {
                     peer: Peer {
                         address,
                         scheme: PingScheme::Https,
@@ -130,7 +130,7 @@ impl HttpServer {
                 };
                 threads
                     .run(*stream, move |stream: TlsConnection| {
-                        self.serve_connection(stream, met, connection, stop)
+                        self.serve_connection(stream, connection_info, connection, stop)
                     })
                     .await
             }
@@ -146,13 +146,13 @@ async fn handshake(certificate: &Certificate, stream: TcpStream) -> io::Result<D
         _ if first != [HANDSHAKE_RECORD] => return stream.detach().map(DetectedProtocol::Plain),
         _ => {}
     }
-    let agreed = certificate
+    let negotiated = certificate
         .acceptor()
         .accept_with(MovableSocket::Attached(stream), |session| {
             session.set_buffer_limit(Some(MAX_PENDING_CIPHERTEXT));
         })
         .await?;
-    TlsConnection(Mutex::new(agreed))
+    TlsConnection(Mutex::new(negotiated))
         .detach()
         .map(|stream| DetectedProtocol::Tls(Box::new(stream)))
 }
@@ -421,14 +421,14 @@ mod tests {
         client.try_write(&[HANDSHAKE_RECORD, 3, 1, 1, 0]).unwrap();
         let (_stop, stopping) = watch::channel(false);
         let (stream, _) = listener.accept().await.unwrap();
-        let mut agreeing = std::pin::pin!(tls.negotiate(stream, Arc::default(), stopping.clone()));
+        let mut negotiate = std::pin::pin!(tls.negotiate(stream, Arc::default(), stopping.clone()));
         assert!(
-            timeout(HANDSHAKE_TIMEOUT / 2, agreeing.as_mut())
+            timeout(HANDSHAKE_TIMEOUT / 2, negotiate.as_mut())
                 .await
                 .is_err()
         );
         assert!(
-            timeout(HANDSHAKE_TIMEOUT, agreeing)
+            timeout(HANDSHAKE_TIMEOUT, negotiate)
                 .await
                 .unwrap()
                 .unwrap()

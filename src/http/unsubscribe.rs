@@ -49,7 +49,7 @@ pub(super) async fn respond(
 ) -> HttpReply {
     unsubscribe(server, method, path)
         .await
-        .unwrap_or_else(|fault| fault.to_text())
+        .unwrap_or_else(|error| error.to_text())
 }
 
 async fn unsubscribe(

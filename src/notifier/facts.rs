@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::scheduler::{Message, MessageItem};
 use super::sender::MessageSender;
 use crate::channels::alert::{
-    self, AlertFacts, CheckEvent, CheckFacts, CheckSummary, Closing, EventContext, MailText,
+    self, AlertFacts, CheckEvent, CheckFacts, CheckSummary, CloseReason, EventContext, MailText,
     PingFacts,
 };
 use crate::channels::alert_text;
@@ -37,12 +37,12 @@ const MAX_LOOKUPS: usize = 100;
 
 impl MessageSender {
     /// Content of a message.
-    pub(super) fn gather_facts(&self, job: &Message) -> AlertFacts {
-        match job.items.as_slice() {
+    pub(super) fn gather_facts(&self, message: &Message) -> AlertFacts {
+        match message.items.as_slice() {
             [item] if item.row.event == AlertEvent::StillDown => {
-                AlertFacts::StillDown(self.still_down(&job.channel))
+                AlertFacts::StillDown(self.still_down(&message.channel))
             }
-            [item] => self.single_facts(&job.channel, item),
+            [item] => self.single_facts(&message.channel, item),
             items => self.digest_facts(items),
         }
     }
@@ -84,11 +84,11 @@ impl MessageSender {
     }
 
     fn for_each_notified(&self, channel: &Channel, mut look: impl FnMut(&Check)) {
-        let hearing = self
+        let membership = self
             .handle
             .with_state(|state| state.audience_membership(channel));
         self.for_each_notified_in(channel.project, |check| {
-            if hearing.includes(check) {
+            if membership.includes(check) {
                 look(check);
             }
         });
@@ -137,7 +137,7 @@ impl MessageSender {
         let check = self
             .handle
             .with_state(|state| state.check(row.check).cloned());
-        let also = EventContext {
+        let context = EventContext {
             delay: *delay,
             up_since: *up_since,
             unreported_changes: (*skipped > 0)
@@ -158,18 +158,18 @@ impl MessageSender {
                     flip,
                     down,
                     was_notified: unnotified_down.is_none(),
-                    also,
+                    context,
                 }
             }
             AlertEvent::Closed => {
-                let why = match flip.to {
-                    _ if row.deleted_check.is_some() => Closing::Deleted,
-                    Status::Down => Closing::Unassigned,
-                    _ => Closing::Paused,
+                let reason = match flip.to {
+                    _ if row.deleted_check.is_some() => CloseReason::Deleted,
+                    Status::Down => CloseReason::Unassigned,
+                    _ => CloseReason::Paused,
                 };
-                CheckEvent::Closed { at: row.at, why }
+                CheckEvent::Closed { at: row.at, reason }
             }
-            _ => CheckEvent::Down { flip, also },
+            _ => CheckEvent::Down { flip, context },
         };
         let facts = match (&check, &row.deleted_check) {
             (Some(check), _) => {
@@ -180,7 +180,7 @@ impl MessageSender {
                 deleted.unique_key,
                 &self.project_name(channel.project),
             ),
-            (None, None) => CheckFacts::example(&self.project_name(channel.project)),
+            (None, None) => CheckFacts::new(&self.project_name(channel.project)),
         };
         let facts = CheckFacts {
             alerted_labels: row.alerted_labels.clone(),

@@ -45,9 +45,9 @@ pub(super) async fn run(sender: Rc<MessageSender>, heartbeat: Heartbeat) {
                 Err(error) => Some(error.to_string()),
             };
             if let Some(reason) = failed
-                && let Some(left_out) = FAILURE_LOG_LIMIT.admit(sender.handle.now())
+                && let Some(suppressed) = FAILURE_LOG_LIMIT.admit(sender.handle.now())
             {
-                tracing::warn!("the heartbeat request failed: {reason}{left_out}");
+                tracing::warn!("the heartbeat request failed: {reason}{suppressed}");
             }
         }
         sleep(heartbeat.interval).await;

@@ -55,7 +55,7 @@ impl AttemptResult {
         let result = match judged.verdict {
             Verdict::Delivered if reason.is_empty() => SendOutcome::Delivered,
             Verdict::Delivered => SendOutcome::PartlyDelivered(reason),
-            Verdict::Failed => SendOutcome::Failed(reason),
+            Verdict::MessageRejected => SendOutcome::Failed(reason),
             Verdict::ChannelRejected => SendOutcome::ChannelRejected(reason),
             // The last two are followed, as far as the number of requests allows.
             Verdict::Retry { .. } | Verdict::Continue(_) | Verdict::ChangeSetting { .. } => {

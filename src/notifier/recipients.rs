@@ -103,17 +103,17 @@ struct RecipientAttempt {
 }
 
 impl MessageSender {
-    /// Recipients that were refused in the alert of the downtime that this message ends. They do
+    /// Returns the recipients that refused the alert of the downtime that this message ends. They do
     /// not get this message. Empty if that alert is not among the newest deliveries.
-    pub(super) fn without_alert(&self, job: &Message) -> Vec<Box<str>> {
-        let refused = &job.channel.health.refused;
+    pub(super) fn recipients_without_alert(&self, message: &Message) -> Vec<Box<str>> {
+        let refused = &message.channel.health.refused;
         let [
             MessageItem {
                 row,
                 unnotified_down: None,
                 ..
             },
-        ] = job.items.as_slice()
+        ] = message.items.as_slice()
         else {
             return Vec::new();
         };

@@ -170,10 +170,10 @@ impl OngoingDowntimes {
     /// Start of the longest ongoing downtime that this channel was notified about.
     fn earliest_for(&self, sender: &MessageSender, channel: &Channel) -> Option<Timestamp> {
         self.earliest?;
-        let hearing = sender
+        let membership = sender
             .handle
             .with_state(|state| state.audience_membership(channel));
-        match hearing.via_channels() {
+        match membership.via_channels() {
             Some(channels) => channels
                 .iter()
                 .filter_map(|channel| self.earliest_by_channel.get(channel))

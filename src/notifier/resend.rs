@@ -28,7 +28,7 @@ use crate::util::log_limit::LogLimit;
 
 /// Time between two rounds.
 const RESEND_INTERVAL: Duration = Duration::from_secs(60);
-/// Interval of looks at the clock.
+/// Interval between checks of the clock.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Number of alerts in one request: see [limits](crate::docs::limits).
 const ALERTS_PER_REQUEST: usize = 500;
@@ -189,12 +189,12 @@ async fn resend(sender: &MessageSender, id: ChannelId, flips: &FlipCache) {
         Some(Ok(())) if channel.health.failing.is_none() || has_failed_rows(sender, id) => return,
         Some(Ok(())) => (SendOutcome::Delivered, 0),
         Some(Err((reason, status))) => {
-            if let Some(left_out) = FAILURE_LOG_LIMIT.admit(sender.handle.now()) {
+            if let Some(suppressed) = FAILURE_LOG_LIMIT.admit(sender.handle.now()) {
                 let kind = channel.settings.kind().name;
                 tracing::warn!(
                     channel = %channel.uuid,
                     kind,
-                    "resending alerts failed: {reason}{left_out}"
+                    "resending alerts failed: {reason}{suppressed}"
                 );
             }
             (
@@ -321,14 +321,14 @@ struct ResendGuard<'s>(&'s MessageSender, ChannelId);
 
 impl<'s> ResendGuard<'s> {
     fn acquire(sender: &'s MessageSender, channel: ChannelId) -> Self {
-        sender.resending.borrow_mut().insert(channel);
+        sender.channels_being_resent.borrow_mut().insert(channel);
         Self(sender, channel)
     }
 }
 
 impl Drop for ResendGuard<'_> {
     fn drop(&mut self) {
-        self.0.resending.borrow_mut().remove(&self.1);
+        self.0.channels_being_resent.borrow_mut().remove(&self.1);
     }
 }
 
@@ -394,13 +394,13 @@ fn build_alerts(
             n_pings: check.state.n_pings,
             failures: check.state.failures,
             alerted_labels: check.alerted_labels.clone(),
-            ..CheckFacts::example(&project)
+            ..CheckFacts::new(&project)
         };
-        let news = CheckEvent::Down {
+        let event = CheckEvent::Down {
             flip,
-            also: EventContext::default(),
+            context: EventContext::default(),
         };
-        Some(sender.build_alert(channel, AlertFacts::Check(Box::new(facts), news), now))
+        Some(sender.build_alert(channel, AlertFacts::Check(Box::new(facts), event), now))
     };
     down.iter().filter_map(alert).collect()
 }

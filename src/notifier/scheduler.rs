@@ -200,10 +200,10 @@ impl SendScheduler {
     pub(super) fn schedule(
         &mut self,
         view: &impl StateView,
-        rules: impl Fn(&Channel) -> DeliveryPolicy,
+        policy: impl Fn(&Channel) -> DeliveryPolicy,
         now: CurrentTime,
     ) -> ScheduledWork {
-        let mut step = ScheduledWork::default();
+        let mut work = ScheduledWork::default();
         let waiting = view.read_state(|state| {
             self.channels
                 .retain(|id, progress| progress.is_busy() || state.channel(*id).is_some());
@@ -215,7 +215,7 @@ impl SendScheduler {
         });
         let policies: HashMap<_, _> = waiting
             .iter()
-            .map(|channel| (channel.id, rules(channel)))
+            .map(|channel| (channel.id, policy(channel)))
             .collect();
         let mut turns = self.slots.round_robin(waiting);
         while !self.slots.are_full()
@@ -224,17 +224,17 @@ impl SendScheduler {
             while !self.slots.are_full_for(project)
                 && let Some(channel) = channels.pop_front()
             {
-                let Some(rules) = policies.get(&channel.id) else {
+                let Some(policy) = policies.get(&channel.id) else {
                     continue;
                 };
-                if self.begin_next(view, &channel, rules, now, &mut step) {
+                if self.begin_next(view, &channel, policy, now, &mut work) {
                     channels.push_back(channel);
                     turns.push_back((project, channels));
                     break;
                 }
             }
         }
-        step
+        work
     }
 
     /// Begins a message to a channel, if one may be sent now.
@@ -242,15 +242,15 @@ impl SendScheduler {
         &mut self,
         view: &impl StateView,
         channel: &Arc<Channel>,
-        rules: &DeliveryPolicy,
+        policy: &DeliveryPolicy,
         now: CurrentTime,
-        step: &mut ScheduledWork,
+        work: &mut ScheduledWork,
     ) -> bool {
         let first = view.read_state(|state| {
-            let progress = self.may_begin(state, channel, rules, now, step)?;
-            Some(match rules.class {
+            let progress = self.may_begin(state, channel, policy, now, work)?;
+            Some(match policy.class {
                 ChannelClass::Machine | ChannelClass::Incident => {
-                    row_selection::pick_for_machines(state, channel.id, rules, progress, now, step)
+                    row_selection::pick_for_machines(state, channel.id, policy, progress, now, work)
                 }
                 // People need several lookups; the members of a group get messages of their own.
                 ChannelClass::People | ChannelClass::Group => None,
@@ -259,9 +259,9 @@ impl SendScheduler {
         let (Some(picked), Some(progress)) = (first, self.channels.get_mut(&channel.id)) else {
             return false;
         };
-        let picked = match rules.class {
+        let picked = match policy.class {
             ChannelClass::People => {
-                row_selection::pick_for_people(view, channel.id, rules, progress, now, step)
+                row_selection::pick_for_people(view, channel.id, policy, progress, now, work)
             }
             ChannelClass::Machine | ChannelClass::Incident | ChannelClass::Group => picked,
         };
@@ -271,19 +271,19 @@ impl SendScheduler {
         items
             .iter_mut()
             .for_each(|item| item.delay = progress.delay_reason(item, now));
-        self.slots.acquire(channel, &rules.destination);
+        self.slots.acquire(channel, &policy.destination);
         self.last_id += 1;
         progress.begin(&items);
-        let place = rules.destination.clone();
-        let job = Message {
+        let place = policy.destination.clone();
+        let message = Message {
             id: MessageId(self.last_id),
             channel: Arc::clone(&progress.channel),
             items,
             superseded,
             destination: place,
         };
-        self.in_flight.insert(job.id, job.clone());
-        step.messages.push(job);
+        self.in_flight.insert(message.id, message.clone());
+        work.messages.push(message);
         true
     }
 
@@ -292,9 +292,9 @@ impl SendScheduler {
         &mut self,
         state: &State,
         channel: &Arc<Channel>,
-        rules: &DeliveryPolicy,
+        policy: &DeliveryPolicy,
         now: CurrentTime,
-        step: &mut ScheduledWork,
+        work: &mut ScheduledWork,
     ) -> Option<&mut ChannelProgress> {
         let id = channel.id;
         if !state
@@ -302,7 +302,7 @@ impl SendScheduler {
             .is_some_and(|current| Arc::ptr_eq(current, channel))
         {
             // The channel has changed since its policy was computed.
-            step.wake_no_later_than(now.uptime);
+            work.wake_no_later_than(now.uptime);
             return None;
         }
         let progress = self
@@ -310,26 +310,26 @@ impl SendScheduler {
             .entry(id)
             .or_insert_with(|| ChannelProgress::new(channel, now.uptime));
         progress.update_channel(channel, state);
-        if rules.max_parallel == 0 {
+        if policy.max_parallel == 0 {
             return None;
         }
-        if let Some(until) = rules.quiet_until.filter(|until| *until > now.wall) {
+        if let Some(until) = policy.quiet_until.filter(|until| *until > now.wall) {
             let remaining =
                 Duration::from_micros(until.micros_since(now.wall).max(0).unsigned_abs());
-            step.wake_no_later_than(now.uptime + remaining);
+            work.wake_no_later_than(now.uptime + remaining);
             progress.note_delay(DelayReason::QuietHours, now.wall);
             return None;
         }
         // Further messages would only wait for these, and would occupy slots that others need.
-        if !self.slots.has_slot(channel.project, &rules.destination) {
+        if !self.slots.has_slot(channel.project, &policy.destination) {
             return None;
         }
-        progress.try_others(state, rules);
-        if let Err(wake_at) = progress.may_send(rules, now.uptime) {
+        progress.try_others(state, policy);
+        if let Err(wake_at) = progress.may_send(policy, now.uptime) {
             wake_at
                 .into_iter()
-                .for_each(|at| step.wake_no_later_than(at));
-            if progress.note_waiting(rules, now)
+                .for_each(|at| work.wake_no_later_than(at));
+            if progress.note_waiting(policy, now)
                 && progress
                     .channel
                     .health
@@ -337,7 +337,7 @@ impl SendScheduler {
                     .as_ref()
                     .is_none_or(|(_, reason)| **reason != *DAILY_LIMIT_TEXT)
             {
-                step.finish(
+                work.finish(
                     id,
                     Vec::new(),
                     SendOutcome::Retry {
@@ -357,14 +357,14 @@ impl SendScheduler {
         &mut self,
         id: MessageId,
         done: AttemptResult,
-        rules: &DeliveryPolicy,
+        policy: &DeliveryPolicy,
         now: CurrentTime,
         random: &Random,
     ) -> Vec<DeliveryReport> {
-        let Some(job) = self.in_flight.get(&id) else {
+        let Some(message) = self.in_flight.get(&id) else {
             return Vec::new();
         };
-        let Some(progress) = self.channels.get_mut(&job.channel.id) else {
+        let Some(progress) = self.channels.get_mut(&message.channel.id) else {
             return Vec::new();
         };
         self.unsettled.insert(id);
@@ -377,7 +377,7 @@ impl SendScheduler {
             ..
         } = done;
         let is_refused = matches!(result, SendOutcome::Failed(_));
-        if is_refused && !progress.record_refusal(job, rules) {
+        if is_refused && !progress.record_refusal(message, policy) {
             // The receiver may be under repair.
             result = SendOutcome::Retry {
                 reason: result.reason().into(),
@@ -386,14 +386,14 @@ impl SendScheduler {
         }
         match &mut result {
             SendOutcome::Retry { reason, .. } if is_partly_delivered => {
-                let _ = progress.record_failure(job, true, None, now, random);
+                let _ = progress.record_failure(message, true, None, now, random);
                 // The channel works: other messages are sent meanwhile.
                 progress.record_delivery(
                     &Message {
                         items: Vec::new(),
-                        ..job.clone()
+                        ..message.clone()
                     },
-                    rules,
+                    policy,
                     now.uptime,
                 );
                 // This is no error of the channel, which has accepted the message.
@@ -404,7 +404,7 @@ impl SendScheduler {
                 may_have_arrived,
             } => {
                 let is_answered = is_refused || status >= 500;
-                if !progress.record_failure(job, is_answered, retry_after, now, random) {
+                if !progress.record_failure(message, is_answered, retry_after, now, random) {
                     // The channel accepts other messages.
                     *reason = "".into();
                 }
@@ -413,19 +413,19 @@ impl SendScheduler {
                 }
             }
             SendOutcome::Delivered | SendOutcome::PartlyDelivered(_) => {
-                progress.record_delivery(job, rules, now.uptime);
+                progress.record_delivery(message, policy, now.uptime);
             }
             SendOutcome::Superseded(_)
             | SendOutcome::Skipped(_)
             | SendOutcome::Failed(_)
             | SendOutcome::ChannelRejected(_) => {}
         }
-        let first = job.items.first().map(|item| item.row.number);
+        let first = message.items.first().map(|item| item.row.number);
         let report = |rows: &[DeliveryNumber], result, status| {
-            let sent_to = Some(Arc::clone(&job.channel));
+            let sent_to = Some(Arc::clone(&message.channel));
             DeliveryReport {
                 recipients: Default::default(),
-                channel: job.channel.id,
+                channel: message.channel.id,
                 sent_to,
                 rows: rows.to_vec(),
                 result,
@@ -434,13 +434,13 @@ impl SendScheduler {
             }
         };
         let mut reports = Vec::new();
-        if !job.superseded.is_empty() && !matches!(result, SendOutcome::Retry { .. }) {
+        if !message.superseded.is_empty() && !matches!(result, SendOutcome::Retry { .. }) {
             let sent = SendOutcome::Superseded("a later message includes it".into());
-            reports.push(report(&job.superseded, sent, 0));
+            reports.push(report(&message.superseded, sent, 0));
         }
         reports.push(DeliveryReport {
             recipients,
-            ..report(&job.delivery_numbers(), result, status)
+            ..report(&message.delivery_numbers(), result, status)
         });
         reports
     }
@@ -448,17 +448,18 @@ impl SendScheduler {
     /// Releases the rows of a message whose reports are stored, or that was never begun. They may
     /// be selected again.
     pub(super) fn settle(&mut self, id: MessageId) {
-        let Some(job) = self.in_flight.remove(&id) else {
+        let Some(message) = self.in_flight.remove(&id) else {
             return;
         };
-        self.slots.release(job.channel.project, &job.destination);
+        self.slots
+            .release(message.channel.project, &message.destination);
         let ended = self.unsettled.remove(&id);
-        if let Some(progress) = self.channels.get_mut(&job.channel.id) {
+        if let Some(progress) = self.channels.get_mut(&message.channel.id) {
             if !ended {
                 // It was never sent.
                 progress.uncount_message();
             }
-            progress.end(&job.items);
+            progress.end(&message.items);
         }
     }
 
@@ -467,12 +468,12 @@ impl SendScheduler {
     pub(super) fn admit_self_alert(
         &mut self,
         channel: &Arc<Channel>,
-        rules: &DeliveryPolicy,
+        policy: &DeliveryPolicy,
         now: CurrentTime,
     ) -> bool {
         let progress = self.progress(channel, now);
-        let may = rules.quiet_until.is_none_or(|until| until <= now.wall)
-            && progress.may_send(rules, now.uptime).is_ok();
+        let may = policy.quiet_until.is_none_or(|until| until <= now.wall)
+            && progress.may_send(policy, now.uptime).is_ok();
         if may {
             progress.count_message();
         }
@@ -484,11 +485,11 @@ impl SendScheduler {
     pub(super) fn admit_channel_test(
         &mut self,
         channel: &Arc<Channel>,
-        rules: &DeliveryPolicy,
+        policy: &DeliveryPolicy,
         now: CurrentTime,
     ) -> bool {
         self.progress(channel, now)
-            .count_toward_daily_limit(rules, now.uptime)
+            .count_toward_daily_limit(policy, now.uptime)
     }
 
     fn progress(&mut self, channel: &Arc<Channel>, now: CurrentTime) -> &mut ChannelProgress {
@@ -499,7 +500,9 @@ impl SendScheduler {
 
     /// Channel that a message is sent to.
     pub(super) fn channel_of(&self, id: MessageId) -> Option<Arc<Channel>> {
-        self.in_flight.get(&id).map(|job| Arc::clone(&job.channel))
+        self.in_flight
+            .get(&id)
+            .map(|message| Arc::clone(&message.channel))
     }
 
     /// Number of messages in flight.

@@ -93,7 +93,7 @@ impl SelfAlerts {
     pub(super) fn send(
         &mut self,
         sender: &Rc<MessageSender>,
-        plan: &mut SendScheduler,
+        scheduler: &mut SendScheduler,
         now: CurrentTime,
     ) {
         self.detect_problems(sender, now);
@@ -136,7 +136,7 @@ impl SelfAlerts {
             else {
                 continue;
             };
-            if !plan.admit_self_alert(
+            if !scheduler.admit_self_alert(
                 &channel,
                 &DeliveryPolicy::of_channel(&channel, &sender.zone, now.wall),
                 now,
@@ -308,7 +308,7 @@ impl SelfAlerts {
                     );
                     problems.insert(
                         ServiceProblem::ChannelDisabled(channel.id),
-                        (format!("The channel {name} is disabled"), text),
+                        (format!("Channel {name} is disabled"), text),
                     );
                 } else if let Some((_, reason)) = &channel.health.failing
                     && **reason == *DAILY_LIMIT_TEXT
@@ -320,10 +320,7 @@ impl SelfAlerts {
                     );
                     problems.insert(
                         ServiceProblem::ChannelFailing(channel.id),
-                        (
-                            format!("The channel {name} has reached its daily limit"),
-                            text,
-                        ),
+                        (format!("Channel {name} has reached its daily limit"), text),
                     );
                 } else if let Some((since, reason)) = &channel.health.failing
                     && self.lasting_micros(channel.id, *since, now).is_some()
@@ -334,7 +331,7 @@ impl SelfAlerts {
                     );
                     problems.insert(
                         ServiceProblem::ChannelFailing(channel.id),
-                        (format!("The channel {name} does not work"), text),
+                        (format!("Channel {name} is failing"), text),
                     );
                 }
                 problems.extend(self.refused(channel, name, now));

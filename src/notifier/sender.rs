@@ -45,7 +45,7 @@ pub(super) struct MessageSender {
     host: String,
     /// Channels in a round of resending. No other message is sent to them meanwhile, since it
     /// might be overtaken.
-    pub(super) resending: RefCell<BTreeSet<ChannelId>>,
+    pub(super) channels_being_resent: RefCell<BTreeSet<ChannelId>>,
 }
 
 impl MessageSender {
@@ -61,7 +61,7 @@ impl MessageSender {
             last_round: _,
         } = config;
         let down_checks = RefCell::default();
-        let resending = RefCell::default();
+        let channels_being_resent = RefCell::default();
         Self {
             handle,
             zone,
@@ -71,25 +71,25 @@ impl MessageSender {
             down_checks,
             outbound,
             host,
-            resending,
+            channels_being_resent,
         }
     }
 
     /// Sends a message with all its requests.
-    pub(super) async fn send(&self, job: &Message) -> AttemptResult {
-        let Some(first) = job.items.first().map(|item| &item.row) else {
+    pub(super) async fn send(&self, message: &Message) -> AttemptResult {
+        let Some(first) = message.items.first().map(|item| &item.row) else {
             let reason = "there is nothing to send".into();
             return AttemptResult::new(SendOutcome::Skipped(reason), 0);
         };
         let now = self.handle.now();
         let instance = self.instance();
-        let facts = self.gather_facts(job);
+        let facts = self.gather_facts(message);
         if matches!(&facts, AlertFacts::StillDown(down) if down.is_empty()) {
             let reason = "no check is down any longer".into();
             return AttemptResult::new(SendOutcome::Skipped(reason), 0);
         }
-        let alert = self.build_alert(&job.channel, facts, now);
-        let mail_id = |flip: u64| format!("{instance}-{}-{flip}", job.channel.id.0);
+        let alert = self.build_alert(&message.channel, facts, now);
+        let mail_id = |flip: u64| format!("{instance}-{}-{flip}", message.channel.id.0);
         let previous = || {
             self.handle
                 .flip(first.flip)
@@ -99,12 +99,12 @@ impl MessageSender {
         };
         // A digest that is composed again may have more items than before, and then is another
         // message.
-        let id = match job.items.last().filter(|_| job.items.len() > 1) {
+        let id = match message.items.last().filter(|_| message.items.len() > 1) {
             Some(last) => format!(
                 "{instance}-{}-{}-{}",
                 first.number.0,
                 last.row.number.0,
-                job.items.len()
+                message.items.len()
             ),
             None => format!("{instance}-{}", first.number.0),
         };
@@ -113,37 +113,46 @@ impl MessageSender {
             id: id.clone(),
             number: first.attempts,
             at: now,
-            failing_since: job.channel.health.failing.as_ref().map(|(since, _)| *since),
-            may_be_duplicate: job.items.iter().any(|item| item.row.may_be_duplicate),
+            failing_since: message
+                .channel
+                .health
+                .failing
+                .as_ref()
+                .map(|(since, _)| *since),
+            may_be_duplicate: message.items.iter().any(|item| item.row.may_be_duplicate),
             plain: false,
-            mail_id: if job.items.len() > 1 || first.flip.0 == 0 {
+            mail_id: if message.items.len() > 1 || first.flip.0 == 0 {
                 id
             } else {
                 mail_id(first.flip.0)
             },
-            mail_in_reply_to: if is_up && job.items.len() == 1 {
+            mail_in_reply_to: if is_up && message.items.len() == 1 {
                 previous()
             } else {
                 None
             },
             unsubscribe_url: None,
         };
-        let rows: Vec<_> = job.items.iter().map(|item| Arc::clone(&item.row)).collect();
+        let rows: Vec<_> = message
+            .items
+            .iter()
+            .map(|item| Arc::clone(&item.row))
+            .collect();
         let done = self
             .send_to_channel(
-                &job.channel,
+                &message.channel,
                 &alert,
                 &mut attempt,
                 &rows,
-                &self.without_alert(job),
+                &self.recipients_without_alert(message),
             )
             .await;
         let error = done.result.reason();
         if !error.is_empty() {
             tracing::warn!(
-                channel = %job.channel.uuid,
-                kind = job.channel.settings.kind().name,
-                "not delivered: {error}"
+                channel = %message.channel.uuid,
+                kind = message.channel.settings.kind().name,
+                "delivery failed: {error}"
             );
         }
         done
@@ -298,7 +307,7 @@ impl MessageSender {
         attempt: &mut SendAttempt,
     ) -> AttemptResult {
         let mut steps = prepare_requests(&settings, alert, attempt);
-        let mut last = AttemptResult::new(SendOutcome::Skipped(NOTHING_TO_SAY.into()), 0);
+        let mut last = AttemptResult::new(SendOutcome::Skipped(UNSUPPORTED_EVENT_ERROR.into()), 0);
         for _ in 0..MAX_REQUESTS {
             let Some(step) = steps.pop_front() else {
                 return last;
@@ -317,11 +326,13 @@ impl MessageSender {
                     }
                     Err(error) => return AttemptResult::retry(&error.to_string(), false),
                 },
-                Verdict::Failed if !attempt.plain && channels::has_plain_form(&settings) => {
+                Verdict::MessageRejected
+                    if !attempt.plain && channels::has_plain_form(&settings) =>
+                {
                     attempt.plain = true;
                     steps = prepare_requests(&settings, alert, attempt);
                 }
-                Verdict::Retry { .. } | Verdict::Failed | Verdict::ChannelRejected => {
+                Verdict::Retry { .. } | Verdict::MessageRejected | Verdict::ChannelRejected => {
                     return AttemptResult {
                         is_unreachable: reply.is_unreachable(),
                         ..AttemptResult::from_judgement(judged, reply.may_have_arrived())
@@ -372,7 +383,7 @@ pub(super) fn first_attempt(id: String, at: Timestamp) -> SendAttempt {
 }
 
 /// Error of a message that its channel does not send.
-const NOTHING_TO_SAY: &str = "this channel does not send alerts of this type";
+const UNSUPPORTED_EVENT_ERROR: &str = "this channel does not send alerts of this type";
 
 /// Result of a test. If only some recipients accepted it, their number precedes the error.
 fn test_result(done: &AttemptResult) -> SendOutcome {

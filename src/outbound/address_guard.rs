@@ -62,7 +62,7 @@ impl AddressRefusal {
 impl AddressGuard {
     /// True if channels created through the API reach this address only if `--outbound-allow` names
     /// it: an address of this machine or its link.
-    pub fn needs_allowance(address: IpAddr) -> bool {
+    pub fn requires_outbound_allow(address: IpAddr) -> bool {
         let guard = Self::default();
         guard.check(address, Trust::Operator).is_ok() && guard.check(address, Trust::Api).is_err()
     }
@@ -146,7 +146,7 @@ fn scope_v4(address: Ipv4Addr) -> AddressScope {
     match address.octets() {
         [0, ..] | [224..=239, ..] | [255, 255, 255, 255] => AddressScope::NoSingleHost,
         [127, ..] => AddressScope::Loopback,
-        // At the last two, clouds serve the machine's own credentials.
+        // Cloud providers serve a machine's credentials at addresses in all three ranges.
         [169, 254, ..] | [192, 0, 0, _] | [100, 100, 100, 200] => AddressScope::LinkLocal,
         // The last two are reserved; in practice they are used only within private networks.
         [10, ..]

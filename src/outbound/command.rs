@@ -256,15 +256,15 @@ impl StderrPrefix {
     async fn collect(self, mut stderr: ChildStderr) {
         let mut buffer = [0; 1024];
         while let Ok(length @ 1..) = stderr.read(&mut buffer).await {
-            let mut heard = lock(&self.0);
-            let room = MAX_STDERR_BYTES - heard.len();
-            heard.extend(buffer.iter().take(length.min(room)));
+            let mut output = lock(&self.0);
+            let room = MAX_STDERR_BYTES - output.len();
+            output.extend(buffer.iter().take(length.min(room)));
         }
     }
 
     fn to_text(&self) -> String {
-        let heard = lock(&self.0);
-        String::from_utf8_lossy(&heard).trim().to_owned()
+        let output = lock(&self.0);
+        String::from_utf8_lossy(&output).trim().to_owned()
     }
 }
 

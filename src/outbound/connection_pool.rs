@@ -22,7 +22,7 @@ const MAX_IDLE_PER_HOST: usize = 4;
 /// Maximum idle time of a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum length of the head of a response, in bytes.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
+const MAX_RESPONSE_HEADER_BYTES: usize = 64 * 1024;
 
 /// Properties that requests must share to use the same connection. A connection with more trust or
 /// another pin is not shared.
@@ -43,12 +43,12 @@ pub(super) struct PooledConnection {
 
 impl PooledConnection {
     pub(super) async fn handshake(
-        dialled: DialedConnection,
+        dialed: DialedConnection,
         key: PoolKey,
     ) -> Result<Self, SendError> {
         let begun = Builder::new()
-            .max_buf_size(MAX_HEAD_BYTES)
-            .handshake(TokioIo::new(dialled.stream))
+            .max_buf_size(MAX_RESPONSE_HEADER_BYTES)
+            .handshake(TokioIo::new(dialed.stream))
             .await;
         let (requests, connection) = begun.map_err(|_| {
             SendError::new(
@@ -63,7 +63,7 @@ impl PooledConnection {
         });
         Ok(Self {
             requests,
-            forward_proxy: dialled.forward_proxy,
+            forward_proxy: dialed.forward_proxy,
             key,
         })
     }

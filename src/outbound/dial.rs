@@ -54,7 +54,7 @@ pub(super) struct Dialer {
     pub(super) proxies: ProxyMatcher,
     pub(super) roots: TrustedRoots,
     /// True if requests are sent for channels, which have `tls-pin`.
-    pub(super) with_pins: bool,
+    pub(super) mentions_tls_pin: bool,
 }
 
 impl Dialer {
@@ -228,7 +228,7 @@ impl Dialer {
             Ok(Ok(stream)) => Ok(stream),
             // Roots that were added since the last read may include the issuer.
             Ok(Err(error)) => Err(TlsFailure {
-                error: tls::handshake_error(host, &error, self.with_pins),
+                error: tls::handshake_error(host, &error, self.mentions_tls_pin),
                 is_worth_retrying: tls::is_unknown_issuer(&error) && self.roots.reload(),
             }),
             Err(_) => Err(tls_failure(

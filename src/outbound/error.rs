@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// Step at which sending failed.
+/// Stage at which sending failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendStage {
     /// The request itself is invalid: a URL, a header, an address. Nothing was attempted.

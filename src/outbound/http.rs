@@ -100,7 +100,12 @@ impl HttpResponse {
 
 impl fmt::Debug for HttpResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HttpAnswer({}, {} bytes)", self.status, self.body.len())
+        write!(
+            f,
+            "HttpResponse({}, {} bytes)",
+            self.status,
+            self.body.len()
+        )
     }
 }
 

@@ -236,18 +236,18 @@ fn is_stale_connection(error: &MailError) -> bool {
 
 /// Connects, performs the TLS handshake and logs in.
 async fn open_session(
-    dialler: &Dialer,
+    dialer: &Dialer,
     relay: &MailRelay,
     reply_timeout: Duration,
 ) -> Result<MailSession, MailError> {
     let server = &relay.server;
     let lost = |error: mail_send::Error| connection_lost(relay, &error);
-    let stream = dialler
+    let stream = dialer
         .connect_directly(&server.host_port, Trust::Operator)
         .await?;
     let us = ehlo_name(&stream);
     let secure = async |stream: TcpStream| -> Result<Box<dyn ByteStream>, MailError> {
-        let negotiated = dialler
+        let negotiated = dialer
             .negotiate_tls(stream, &server.host_port.host, None, &[])
             .await;
         let stream: Box<dyn ByteStream> =

@@ -11,7 +11,7 @@ use super::dial::network_error_text;
 use super::url::{Host, HostPort};
 
 /// Maximum length of the head of a response to CONNECT, in bytes.
-const MAX_HEAD_BYTES: usize = 8 * 1024;
+const MAX_PROXY_HEADER_BYTES: usize = 8 * 1024;
 
 /// Opens a tunnel with CONNECT. An error is a text about the proxy's response.
 pub(super) async fn http_connect(
@@ -37,7 +37,7 @@ pub(super) async fn http_connect(
                 .await
                 .map_err(|error| network_error_text(&error))?,
         );
-        if answer.len() > MAX_HEAD_BYTES {
+        if answer.len() > MAX_PROXY_HEADER_BYTES {
             return Err("its response is too long".into());
         }
     }

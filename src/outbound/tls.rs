@@ -148,13 +148,17 @@ pub(super) fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static
     Ok(certificates)
 }
 
-/// Error of a TLS handshake with this host, as a sentence. `with_pins`: the request is for a
+/// Error of a TLS handshake with this host, as a sentence. `mentions_tls_pin`: the request is for a
 /// channel, which has `tls-pin`.
-pub(super) fn handshake_error(host: &Host, error: &std::io::Error, with_pins: bool) -> SendError {
+pub(super) fn handshake_error(
+    host: &Host,
+    error: &std::io::Error,
+    mentions_tls_pin: bool,
+) -> SendError {
     let inner = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<Error>());
-    let or_pin = if with_pins {
+    let or_pin = if mentions_tls_pin {
         ", or set its fingerprint as tls-pin of the channel"
     } else {
         ""
@@ -189,11 +193,11 @@ pub(super) fn handshake_error(host: &Host, error: &std::io::Error, with_pins: bo
             }
             other if is_authority(other) => {
                 format!(
-                    "the certificate of {host} is self-signed and not trusted: give it as \
+                    "the certificate of {host} is self-signed and not trusted; to trust it, set \
                      --ca-file{or_pin}"
                 )
             }
-            other if with_pins => {
+            other if mentions_tls_pin => {
                 format!(
                     "the certificate of {host} is not valid: {other:?}; to accept it anyway, set \
                      its fingerprint as tls-pin of the channel"

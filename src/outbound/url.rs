@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn numeric_hosts_are_recognised() {
+    fn numeric_hosts_are_recognized() {
         let is_number = |text: &str| Host::parse(text).unwrap().ends_in_number();
         for number in [
             "127.1",

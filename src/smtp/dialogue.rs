@@ -74,7 +74,7 @@ enum DialoguePhase {
     /// In a line that is too long, up to its end.
     LongLine,
     /// After DATA. A message that cannot be accepted is read to its end without being kept, then
-    /// answered with `refused`.
+    /// answered with `refusal`.
     Message {
         content: DataDecoder,
         message: Vec<u8>,
@@ -114,6 +114,7 @@ const MAX_BUFFERED_BYTES: usize = MAX_MESSAGE_BYTES + (64 << 10);
 const OK_REPLY: &str = "250 2.0.0 OK\r\n";
 const RECIPIENT_OK_REPLY: &str = "250 2.1.5 OK\r\n";
 const TOO_LARGE_REPLY: &str = "552 5.3.4 Message too large: at most 33554432 bytes\r\n";
+const _: () = assert!(MAX_MESSAGE_BYTES == 33_554_432, "TOO_LARGE_REPLY");
 
 impl Dialogue {
     /// Creates a session with a client that has just connected, for mail to `domain`.

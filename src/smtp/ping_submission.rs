@@ -24,7 +24,7 @@ use crate::util::log_limit::LogLimit;
 
 /// Messages that are parsed at the same time: see [limits](crate::docs::limits). Parsing one
 /// occupies a processor for a while.
-pub(super) const MAX_READERS: usize = 2;
+pub(super) const MAX_PARSERS: usize = 2;
 
 static DROPPED_LOG_LIMIT: LogLimit = LogLimit::new();
 
@@ -37,7 +37,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(100);
 pub(super) async fn log_pings(
     handle: &Handle,
     blocking: &BlockingThreads,
-    readers: &Semaphore,
+    parse_permits: &Semaphore,
     peer: IpAddr,
     envelope: Envelope,
 ) -> bool {
@@ -48,7 +48,7 @@ pub(super) async fn log_pings(
     } = envelope;
     let body = Bytes::from(message);
     // The semaphore is never closed.
-    let Ok(reader) = readers.acquire().await else {
+    let Ok(permit) = parse_permits.acquire().await else {
         return false;
     };
     // Parsing a large message takes a while. If it panics, the message is still a ping.
@@ -59,7 +59,7 @@ pub(super) async fn log_pings(
         .run(move || signals_of_message(&reading, peer, &whole, &named))
         .await
         .unwrap_or_else(|BlockingTaskError| {
-            tracing::error!("a mail could not be read and is not searched for keywords");
+            tracing::error!("a mail could not be parsed and is not searched for keywords");
             let nothing = PingSignal::Email {
                 subject: "".into(),
                 text: "".into(),
@@ -67,7 +67,7 @@ pub(super) async fn log_pings(
             };
             vec![nothing; targets.len()]
         });
-    drop(reader);
+    drop(permit);
     let from = if sender.is_empty() { "<>" } else { &sender };
     let ua = truncate_user_agent(&format!("Email from {from}"));
     let ping = |(target, signal)| {
@@ -130,9 +130,9 @@ fn signals_of_message(
         });
         if settings.is_none()
             && tracing::enabled!(Level::DEBUG)
-            && let Some(left_out) = DROPPED_LOG_LIMIT.admit(handle.now())
+            && let Some(suppressed) = DROPPED_LOG_LIMIT.admit(handle.now())
         {
-            tracing::debug!(from = %peer, "a mail names no check and is dropped{left_out}");
+            tracing::debug!(from = %peer, "mail dropped: it names no check{suppressed}");
         }
         PingSignal::Email {
             subject: Arc::clone(&subject),

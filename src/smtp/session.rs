@@ -179,7 +179,7 @@ impl SmtpSession {
                     let logged = ping_submission::log_pings(
                         &self.server.handle,
                         &self.server.blocking,
-                        &self.server.readers,
+                        &self.server.parse_permits,
                         self.peer,
                         envelope,
                     )
@@ -211,10 +211,10 @@ impl SmtpSession {
         }
         self.server.handle.metrics().record_rejected_mail();
         if tracing::enabled!(Level::DEBUG)
-            && let Some(left_out) = REFUSAL_LOG_LIMIT.admit(self.server.handle.now())
+            && let Some(suppressed) = REFUSAL_LOG_LIMIT.admit(self.server.handle.now())
         {
             let reply = reply.trim_end();
-            tracing::debug!(from = %self.peer, "refused in a mail session: {reply}{left_out}");
+            tracing::debug!(from = %self.peer, "mail command refused: {reply}{suppressed}");
         }
     }
 
@@ -245,7 +245,7 @@ impl SmtpSession {
 
     /// Returns the message's part of the budget. Its beginning is still a ping.
     fn truncate_message(&mut self) {
-        tracing::debug!(peer = %self.peer, "a mail is truncated: the memory for mail is in use");
+        tracing::debug!(peer = %self.peer, "mail truncated: memory budget for mail exhausted");
         self.dialogue.truncate_message(UNBUDGETED_BYTES);
         self.budget_permit = None;
     }

@@ -1,6 +1,6 @@
 //! Facts about a check below the text of an alert, and the output of its job.
 
-use crate::channels::alert::{CheckFacts, JobOutput, LabelledFact, PingFacts};
+use crate::channels::alert::{CheckFacts, JobOutput, LabeledFact, PingFacts};
 use crate::channels::render::sanitize::{clean_lines, to_one_line};
 use crate::domain::formatting::{TimeFormatter, format_count, format_duration};
 use crate::domain::ping::PingKind;
@@ -11,7 +11,7 @@ const MAX_OUTPUT_BYTES: usize = 10_000;
 /// Upper bound for an address that pings a check, in bytes, with the text around it.
 const MAX_ADDRESS_BYTES: usize = 1_000;
 
-pub(super) fn labelled_facts(check: &CheckFacts, times: &TimeFormatter<'_>) -> Vec<LabelledFact> {
+pub(super) fn labeled_facts(check: &CheckFacts, times: &TimeFormatter<'_>) -> Vec<LabeledFact> {
     let settings = &check.settings;
     let grace = format_duration(Timestamp::from_secs(settings.grace.get()).micros());
     let zone = settings
@@ -57,7 +57,7 @@ pub(super) fn labelled_facts(check: &CheckFacts, times: &TimeFormatter<'_>) -> V
     facts
         .into_iter()
         .filter_map(|(label, value)| {
-            Some(LabelledFact {
+            Some(LabeledFact {
                 label,
                 value: value.filter(|value| !value.is_empty())?,
             })
@@ -122,7 +122,7 @@ pub(super) fn other_checks_sentence(check: &CheckFacts) -> String {
         .collect();
     let more = check.other_down_count.saturating_sub(names.len());
     match (names.is_empty(), more) {
-        (true, 0) => "All other checks of the project are up.".into(),
+        (true, 0) => "No other check of the project is down.".into(),
         (true, more) => format!("Also down: {}.", format_count(more, "check")),
         (false, 0) => format!("Also down: {}.", names.join(", ")),
         (false, more) => format!("Also down: {} and {more} more.", names.join(", ")),

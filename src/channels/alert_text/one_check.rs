@@ -1,10 +1,10 @@
 //! Alerts about one check.
 
-use super::check_facts::{job_output, labelled_facts, other_checks_sentence};
+use super::check_facts::{job_output, labeled_facts, other_checks_sentence};
 use super::{check_display_name, title_only_alert};
 use crate::channels::alert::{
-    Alert, AlertSeverity, AlertedCheck, CheckEvent, CheckFacts, Closing, DelayReason, EventContext,
-    RenderContext,
+    Alert, AlertSeverity, AlertedCheck, CheckEvent, CheckFacts, CloseReason, DelayReason,
+    EventContext, RenderContext,
 };
 use crate::channels::render::sanitize::{clean_lines, to_one_line};
 use crate::domain::alert::AlertEvent;
@@ -18,7 +18,7 @@ fn down_title(name: &str, cause: FlipCause) -> String {
     match cause {
         FlipCause::ExitStatus(status) => format!("{name} failed with exit status {status}"),
         FlipCause::Fail | FlipCause::Keyword | FlipCause::NoKeyword => format!("{name} failed"),
-        FlipCause::Overrun => format!("{name} does not finish"),
+        FlipCause::Overrun => format!("{name} did not finish in time"),
         FlipCause::MissedPing
         | FlipCause::SettingsChanged
         | FlipCause::Success
@@ -45,14 +45,25 @@ pub(super) fn check_alert(
         zone,
     };
     let mut alert = match event {
-        CheckEvent::Down { flip, also } => down_alert(&name, &check, *flip, also, &times, context),
+        CheckEvent::Down {
+            flip,
+            context: event_context,
+        } => down_alert(&name, &check, *flip, event_context, &times, context),
         CheckEvent::Up {
             flip,
             down,
             was_notified,
-            also,
-        } => up_alert(&name, *flip, *down, *was_notified, also, &times, context),
-        CheckEvent::Closed { at, why } => closed_alert(&name, *at, *why, &times, context),
+            context: event_context,
+        } => up_alert(
+            &name,
+            *flip,
+            *down,
+            *was_notified,
+            event_context,
+            &times,
+            context,
+        ),
+        CheckEvent::Closed { at, reason } => closed_alert(&name, *at, *reason, &times, context),
         CheckEvent::Test { at, up, channel } => {
             let alert = title_only_alert(
                 AlertEvent::Test,
@@ -70,13 +81,13 @@ pub(super) fn check_alert(
                 to_one_line(channel),
                 to_one_line(&check.project)
             );
-            let lead = format!("Alerts from {channel_phrase} arrive here.");
+            let summary = format!("Alerts from {channel_phrase} arrive here.");
             Alert {
                 at: *at,
                 tests_recovery: *up,
-                short: format!("TEST from overdue: {channel_phrase}."),
+                one_line: format!("TEST from overdue: {channel_phrase}."),
                 reason: "test".into(),
-                lead,
+                summary,
                 ..alert
             }
         }
@@ -93,7 +104,7 @@ pub(super) fn check_alert(
         .filter(|_| alert.event != AlertEvent::Test);
     alert.link = pages.map(|base| format!("{}/cloaked/{unique_key}/", base.trim_end_matches('/')));
     if matches!(alert.event, AlertEvent::Down | AlertEvent::Up) {
-        alert.facts = labelled_facts(&check, &times);
+        alert.facts = labeled_facts(&check, &times);
         alert.output = check
             .last_ping
             .as_ref()
@@ -116,7 +127,7 @@ fn down_alert(
     name: &str,
     check: &CheckFacts,
     flip: Flip,
-    also: &EventContext,
+    event_context: &EventContext,
     times: &TimeFormatter<'_>,
     context: RenderContext<'_>,
 ) -> Alert {
@@ -134,7 +145,7 @@ fn down_alert(
         },
         times,
     );
-    let short = match flip.cause {
+    let one_line = match flip.cause {
         FlipCause::MissedPing => {
             let expected =
                 explanation::expected_ping_time(flip, &check.settings, check.last_success);
@@ -154,27 +165,31 @@ fn down_alert(
         }
         _ => format!("DOWN: {name}. {why}"),
     };
-    let mut lead = vec![why];
-    if let Some(up) = also.up_since {
-        lead.push(format!(
+    let mut summary = vec![why];
+    if let Some(up) = event_context.up_since {
+        summary.push(format!(
             "Before that it was up for {}.",
             format_duration(flip.at.micros_since(up))
         ));
     }
-    lead.extend(unreported_changes_sentence(also, times));
-    if let Some((from, until)) = also.outage {
-        lead.push(format!(
+    summary.extend(unreported_changes_sentence(event_context, times));
+    if let Some((from, until)) = event_context.outage {
+        summary.push(format!(
             "overdue accepted no pings {}, so its ping may have been lost.",
             times.span(from, until)
         ));
     }
-    if let Some(window) = &also.window {
-        lead.push(match to_one_line(window) {
+    if let Some(window) = &event_context.window {
+        summary.push(match to_one_line(window) {
             name if name.is_empty() => "It went down within a maintenance window.".to_owned(),
             name => format!("It went down within the maintenance window “{name}”."),
         });
     }
-    lead.extend(also.delay.map(|delay| delay_sentence(delay).to_owned()));
+    summary.extend(
+        event_context
+            .delay
+            .map(|delay| delay_sentence(delay).to_owned()),
+    );
     let alert = title_only_alert(
         AlertEvent::Down,
         AlertSeverity::Critical,
@@ -183,9 +198,9 @@ fn down_alert(
     );
     Alert {
         at: flip.at,
-        lead: lead.join(" "),
+        summary: summary.join(" "),
         reason: explanation::short_reason(flip.cause),
-        short,
+        one_line,
         ..alert
     }
 }
@@ -195,7 +210,7 @@ fn up_alert(
     flip: Flip,
     down: Flip,
     was_notified: bool,
-    also: &EventContext,
+    event_context: &EventContext,
     times: &TimeFormatter<'_>,
     context: RenderContext<'_>,
 ) -> Alert {
@@ -208,25 +223,25 @@ fn up_alert(
     let missed_clause = if was_notified {
         ""
     } else {
-        missed_notification_clause(also.delay)
+        missed_notification_clause(event_context.delay)
     };
-    let mut lead = vec![format!(
+    let mut summary = vec![format!(
         "{was} ({}){missed_clause}. Reason: {reason}.",
         times.zone.name()
     )];
-    lead.extend(unreported_changes_sentence(also, times));
+    summary.extend(unreported_changes_sentence(event_context, times));
     let alert = title_only_alert(
         AlertEvent::Up,
         AlertSeverity::Recovery,
         &format!("{name} is up again"),
         context,
     );
-    let short = format!("UP: {name}. {was}.");
+    let one_line = format!("UP: {name}. {was}.");
     Alert {
         at: flip.at,
-        lead: lead.join(" "),
+        summary: summary.join(" "),
         reason,
-        short,
+        one_line,
         ..alert
     }
 }
@@ -234,31 +249,31 @@ fn up_alert(
 fn closed_alert(
     name: &str,
     at: Timestamp,
-    why: Closing,
+    close_reason: CloseReason,
     times: &TimeFormatter<'_>,
     context: RenderContext<'_>,
 ) -> Alert {
     let at_time = format!("{} ({})", times.at_phrase(at), times.zone.name());
-    let (title, lead, reason) = match why {
-        Closing::Paused => (
+    let (title, summary, reason) = match close_reason {
+        CloseReason::Paused => (
             format!("{name} was paused"),
             format!("It was down when it was paused {at_time}."),
             "it was paused",
         ),
-        Closing::Deleted => (
+        CloseReason::Deleted => (
             format!("{name} was deleted"),
             format!("It was down when it was deleted {at_time}."),
             "it was deleted",
         ),
-        Closing::Unassigned => {
+        CloseReason::Unassigned => {
             let title = format!("Alerts about {name} are no longer sent to this channel");
             // It may have come up since then.
-            let lead = format!(
+            let summary = format!(
                 "It was down when alerts about it stopped going to this channel {at_time}."
             );
             (
                 title,
-                lead,
+                summary,
                 "alerts about it are no longer sent to this channel",
             )
         }
@@ -266,8 +281,8 @@ fn closed_alert(
     let alert = title_only_alert(AlertEvent::Closed, AlertSeverity::Info, &title, context);
     Alert {
         at,
-        short: format!("CLOSED: {name}. {lead}"),
-        lead,
+        one_line: format!("CLOSED: {name}. {summary}"),
+        summary,
         reason: reason.into(),
         ..alert
     }
@@ -301,8 +316,11 @@ fn delay_sentence(delay: DelayReason) -> &'static str {
     }
 }
 
-fn unreported_changes_sentence(also: &EventContext, times: &TimeFormatter<'_>) -> Option<String> {
-    also.unreported_changes.map(|(changes, since)| {
+fn unreported_changes_sentence(
+    event_context: &EventContext,
+    times: &TimeFormatter<'_>,
+) -> Option<String> {
+    event_context.unreported_changes.map(|(changes, since)| {
         format!(
             "Its status changed {} since {}.",
             format_count(changes.into(), "time"),

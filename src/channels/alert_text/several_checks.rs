@@ -13,8 +13,8 @@ use crate::domain::timestamp::Timestamp;
 fn list_item(brief: &CheckSummary, times: &TimeFormatter<'_>) -> String {
     let why = match brief.cause {
         FlipCause::MissedPing | FlipCause::SettingsChanged => match brief.last_success {
-            Some(success) => format!("no signal since {}", times.at(success)),
-            None => "no success signal is known".into(),
+            Some(success) => format!("no success since {}", times.at(success)),
+            None => "no success recorded".into(),
         },
         FlipCause::ExitStatus(status) => {
             format!("exit status {status} {}", times.at_phrase(brief.since))
@@ -97,14 +97,13 @@ pub(super) fn outage_alert(
         now: context.now,
         zone: context.zone,
     };
-    let pronoun = if checks.len() == 1 { "its" } else { "their" };
     let title = format!(
-        "{} may have missed {pronoun} reports",
+        "Pings of {} may have been lost",
         format_count(checks.len(), "check")
     );
     let span = times.span(from, until);
-    let lead = format!(
-        "overdue could not accept pings {span} ({}), {} in all. These checks fell due in that time \
+    let summary = format!(
+        "overdue could not accept pings {span} ({}), {} in all. These checks were due in that time \
          and have not reported since. Their pings may have been lost.",
         times.zone.name(),
         format_duration(until.micros_since(from))
@@ -117,7 +116,7 @@ pub(super) fn outage_alert(
         AlertEvent::Down,
         AlertSeverity::Warning,
         &title,
-        lead,
+        summary,
         vec![AlertList {
             heading: "Checks:",
             items,
@@ -141,12 +140,12 @@ pub(super) fn still_down_alert(checks: &[CheckSummary], context: RenderContext<'
     };
     if let [brief] = checks {
         let title = format!("{} is still down, {}", brief.name, since(brief));
-        let lead = format!("Reason: {}.", explanation::short_reason(brief.cause));
+        let summary = format!("Reason: {}.", explanation::short_reason(brief.cause));
         return multi_check_alert(
             AlertEvent::StillDown,
             AlertSeverity::Critical,
             &title,
-            lead,
+            summary,
             Vec::new(),
             Some(brief),
             context,
@@ -176,7 +175,7 @@ fn multi_check_alert(
     event: AlertEvent,
     severity: AlertSeverity,
     title: &str,
-    lead: String,
+    summary: String,
     lists: Vec<AlertList>,
     one: Option<&CheckSummary>,
     context: RenderContext<'_>,
@@ -198,16 +197,16 @@ fn multi_check_alert(
         .map(String::as_str)
         .collect::<Vec<_>>()
         .join("; ");
-    let short = if names.is_empty() {
-        format!("{title}. {lead}")
+    let one_line = if names.is_empty() {
+        format!("{title}. {summary}")
     } else {
         format!("{title}: {names}")
     };
     let link = context.page_base_url.and_then(page);
     Alert {
-        lead,
+        summary,
         reason: title.clone(),
-        short,
+        one_line,
         lists,
         link,
         ..title_only_alert(event, severity, &title, context)

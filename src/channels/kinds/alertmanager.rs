@@ -54,7 +54,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     },
     has_plain_form: false,
     resend: Some(alerts_request),
-    send: |call| alerts_request(call.settings, &[call.alert], call.attempt.at),
+    send: |context| alerts_request(context.settings, &[context.alert], context.attempt.at),
     judge: |_, _, response, now| match response.status {
         // Alertmanager may have stored the valid ones; the next minute sends all of them again.
         400 => Verdict::RETRY,
@@ -142,7 +142,7 @@ fn alert_json(
     };
     let mut alert_json = json!({
         "labels": labels,
-        "annotations": { "summary": alert.title, "description": alert.lead },
+        "annotations": { "summary": alert.title, "description": alert.summary },
         "endsAt": format_timestamp(end),
     });
     // A closed alert began earlier; Alertmanager knows the time.

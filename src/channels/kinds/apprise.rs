@@ -60,17 +60,17 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let alert = call.alert;
-    let is_markdown = call.settings.is_on("markdown");
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = context.alert;
+    let is_markdown = context.settings.is_on("markdown");
     let dialect = if is_markdown {
         Dialect::Markdown
     } else {
         Dialect::Plain
     };
     let mut message = json!({
-        "title": call.title(LengthLimit(250, LengthUnit::Chars)),
-        "body": call.text(
+        "title": context.title(LengthLimit(250, LengthUnit::Chars)),
+        "body": context.text(
             dialect,
             TextSections::BELOW_TITLE,
             LengthLimit(30_000, LengthUnit::Bytes),
@@ -85,14 +85,14 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         "format": if is_markdown { "markdown" } else { "text" },
     });
     for key in ["tag", "urls"] {
-        if let Some(value) = call.get(key) {
+        if let Some(value) = context.get(key) {
             insert_member(&mut message, key, value.into());
         }
     }
-    let key = call
+    let key = context
         .get("key")
         .map_or_else(String::new, |key| format!("/{}", percent_encode(key, "")));
-    ChannelRequest::post(format!("{}/notify{key}", call.base_url("url")))
+    ChannelRequest::post(format!("{}/notify{key}", context.base_url("url")))
         .with_user_url()
         .allow_slow()
         .with_json(&message)

@@ -43,14 +43,14 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let alert = call.alert;
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = context.alert;
     let title = truncate_line(&alert.title, LengthLimit(200, LengthUnit::Chars));
     // The title of a test names neither channel nor project.
     let text = if alert.event == AlertEvent::Test {
         format!(
             "{title}. {}",
-            truncate_line(&alert.lead, LengthLimit(400, LengthUnit::Chars))
+            truncate_line(&alert.summary, LengthLimit(400, LengthUnit::Chars))
         )
     } else {
         title
@@ -59,11 +59,11 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let twiml =
         format!("<Response><Say>Hello. A message from overdue: {spoken_text}.</Say></Response>");
     twilio::twilio_request(
-        call,
+        context,
         "Calls",
         &[
-            ("To", call.required("to")),
-            ("From", call.required("from")),
+            ("To", context.required("to")),
+            ("From", context.required("from")),
             ("Twiml", &twiml),
         ],
     )

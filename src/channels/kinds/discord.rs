@@ -31,11 +31,11 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     },
     send_rate: |_| rate(5, 2),
     send,
-    judge: |call, _, response, now| match response.status {
+    judge: |context, _, response, now| match response.status {
         401 | 403 | 404
             if response.has_text_at("/message") && response.json_at("/code").is_i64() =>
         {
-            response.rejected_if_persistent(call.attempt, now)
+            response.rejected_if_persistent(context.attempt, now)
         }
         429 => match response
             .json_at("/retry_after")
@@ -65,8 +65,8 @@ fn check_webhook_url(text: &str) -> Result<(), &'static str> {
     Err("is not a webhook URL; in Discord: Edit channel, Integrations, Webhooks, Copy webhook URL")
 }
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let alert = call.alert;
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = context.alert;
     let show = TextSections {
         title: false,
         facts: false,
@@ -74,16 +74,17 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         ..TextSections::ALL
     };
     let mut message = json!({ "allowed_mentions": { "parse": [] } });
-    if call.attempt.plain {
+    if context.attempt.plain {
         insert_member(
             &mut message,
             "content",
-            call.text(
-                Dialect::Discord,
-                show,
-                LengthLimit(2_000, LengthUnit::Utf16),
-            )
-            .into(),
+            context
+                .text(
+                    Dialect::Discord,
+                    show,
+                    LengthLimit(2_000, LengthUnit::Utf16),
+                )
+                .into(),
         );
     } else {
         let field = |label: &str, value: &str| {
@@ -98,11 +99,11 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
             .map(|fact| field(fact.label, &fact.value))
             .collect();
         let title_limit = LengthLimit(256, LengthUnit::Utf16);
-        let title = truncate_escaped(&call.title(title_limit), Dialect::Discord, title_limit);
+        let title = truncate_escaped(&context.title(title_limit), Dialect::Discord, title_limit);
         let mut embed = json!({
             "title": title,
-            "description": call.text(Dialect::Discord, show, TEXT_LIMIT),
-            "color": alert.severity.colour(),
+            "description": context.text(Dialect::Discord, show, TEXT_LIMIT),
+            "color": alert.severity.color(),
             "fields": fields,
             "timestamp": format_timestamp(alert.at),
         });
@@ -112,10 +113,10 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         insert_member(&mut message, "embeds", json!([embed]));
     }
     // Old settings contain the former domain.
-    let url = call
+    let url = context
         .required("url")
         .replacen("://discordapp.com/", "://discord.com/", 1);
-    let thread = call
+    let thread = context
         .get("thread")
         .map_or_else(String::new, |thread| format!("&thread_id={thread}"));
     let separator = if url.contains('?') { '&' } else { '?' };

@@ -38,18 +38,18 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let alert = call.alert;
-    let attempt = call.attempt;
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = context.alert;
+    let attempt = context.attempt;
     let show = TextSections {
         output: MAX_OUTPUT_CHARS,
         ..TextSections::ALL
     };
-    let html = call.text(Dialect::Html, show, TEXT_LIMIT);
-    let colour = alert.severity.colour();
+    let html = context.text(Dialect::Html, show, TEXT_LIMIT);
+    let color = alert.severity.color();
     let html = format!(
         "<!DOCTYPE html>\n<html><body style=\"font-family: sans-serif; line-height: 1.5\">\n<div \
-         style=\"border-left: 4px solid #{colour:06x}; padding-left: \
+         style=\"border-left: 4px solid #{color:06x}; padding-left: \
          12px\">\n{html}\n</div>\n</body></html>\n"
     );
     let facts = alert
@@ -58,13 +58,13 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         .map(|subject| &subject.facts)
         .filter(|_| !alert.facts.is_empty() && !attempt.plain);
     vec![SendStep::Mail(Box::new(AlertMail {
-        to: call.settings.items("to").map(String::from).collect(),
+        to: context.settings.items("to").map(String::from).collect(),
         subject: subject(alert),
         message_id: attempt.mail_id.clone(),
         in_reply_to: attempt.mail_in_reply_to.clone(),
         date: attempt.at,
-        headers: headers(call),
-        text: call.text(Dialect::Plain, show, TEXT_LIMIT) + "\n",
+        headers: headers(context),
+        text: context.text(Dialect::Plain, show, TEXT_LIMIT) + "\n",
         html,
         attachment: facts.and_then(last_ping_attachment),
     }))]
@@ -128,9 +128,9 @@ fn subject(alert: &Alert) -> String {
     truncate_line(&subject, LengthLimit(200, LengthUnit::Chars))
 }
 
-fn headers(call: &SendContext<'_>) -> Vec<(&'static str, String)> {
-    let alert = call.alert;
-    let attempt = call.attempt;
+fn headers(context: &SendContext<'_>) -> Vec<(&'static str, String)> {
+    let alert = context.alert;
+    let attempt = context.attempt;
     let mut headers = vec![
         ("Auto-Submitted", "auto-generated".to_owned()),
         ("X-Auto-Response-Suppress", "All".to_owned()),

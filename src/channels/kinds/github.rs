@@ -49,15 +49,15 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     },
     send_rate: |_| rate(5, 3),
     send,
-    judge: |call, _, response, now| judge(call, response, now),
+    judge: |context, _, response, now| judge(context, response, now),
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let labels: Vec<_> = call.settings.items("labels").collect();
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let labels: Vec<_> = context.settings.items("labels").collect();
     let issue = json!({
-        "title": truncate_line(&call.alert.title, LengthLimit(250, LengthUnit::Chars)),
-        "body": call.text(
+        "title": truncate_line(&context.alert.title, LengthLimit(250, LengthUnit::Chars)),
+        "body": context.text(
             Dialect::Markdown,
             TextSections::BELOW_TITLE,
             LengthLimit(60_000, LengthUnit::Bytes),
@@ -66,10 +66,10 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     });
     ChannelRequest::post(format!(
         "{}/repos/{}/issues",
-        call.base_url("api"),
-        call.required("repo")
+        context.base_url("api"),
+        context.required("repo")
     ))
-    .with_bearer_token(call.required("token"))
+    .with_bearer_token(context.required("token"))
     .with_header("Accept", "application/vnd.github+json")
     .with_header("X-GitHub-Api-Version", "2022-11-28")
     .with_header("User-Agent", concat!("overdue/", env!("CARGO_PKG_VERSION")))
@@ -77,10 +77,10 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     .into_steps()
 }
 
-fn judge(call: &SendContext<'_>, response: &ChannelResponse, now: Timestamp) -> Verdict {
+fn judge(context: &SendContext<'_>, response: &ChannelResponse, now: Timestamp) -> Verdict {
     let is_own = response.has_text_at("/message") && response.has_text_at("/documentation_url");
     match response.status {
-        401 | 404 | 410 if is_own => response.rejected_if_persistent(call.attempt, now),
+        401 | 404 | 410 if is_own => response.rejected_if_persistent(context.attempt, now),
         403 | 429 if response.header("retry-after").is_some() => response.retry_later(now),
         403 | 429 => response.retry_at_header("x-ratelimit-reset", now),
         _ => response.default_verdict(now),

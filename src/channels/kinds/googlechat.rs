@@ -28,18 +28,18 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     },
     send_rate: |_| rate(1, 1),
     send,
-    judge: |call, _, response, now| match response.status {
+    judge: |context, _, response, now| match response.status {
         403 | 404 if response.has_text_at("/error/status") => {
-            response.rejected_if_persistent(call.attempt, now)
+            response.rejected_if_persistent(context.attempt, now)
         }
         _ => response.default_verdict(now),
     },
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let alert = call.alert;
-    let title = call.title(LengthLimit(200, LengthUnit::Chars));
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = context.alert;
+    let title = context.title(LengthLimit(200, LengthUnit::Chars));
     // Its text paragraphs support the same few tags as Pushover, and line ends as in plain text.
     let show = TextSections {
         title: false,
@@ -47,9 +47,9 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         link: false,
         ..TextSections::ALL
     };
-    let text = call.text(Dialect::Pushover, show, TEXT_LIMIT);
-    let message = if call.attempt.plain {
-        json!({ "text": call.text(Dialect::Plain, TextSections::ALL, TEXT_LIMIT) })
+    let text = context.text(Dialect::Pushover, show, TEXT_LIMIT);
+    let message = if context.attempt.plain {
+        json!({ "text": context.text(Dialect::Plain, TextSections::ALL, TEXT_LIMIT) })
     } else {
         let mut widgets = vec![json!({ "textParagraph": { "text": text } })];
         let fact = |label: &str, value: &str| {
@@ -66,11 +66,11 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         let card = json!({ "header": { "title": title }, "sections": [{ "widgets": widgets }] });
         json!({ "fallbackText": title, "cardsV2": [{ "cardId": "alert", "card": card }] })
     };
-    let url = call.required("url");
+    let url = context.required("url");
     let separator = if url.contains('?') { '&' } else { '?' };
     let thread = format!(
         "threadKey={}&messageReplyOption=REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD",
-        alert.incident_key(call.attempt)
+        alert.incident_key(context.attempt)
     );
     ChannelRequest::post(format!("{url}{separator}{thread}"))
         .with_json(&message)

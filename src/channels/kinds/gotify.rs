@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::channels::kinds::{KindDefinition, SendContext, has_priority, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, is_suppressed, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
@@ -36,7 +36,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
             ("url", "https://gotify.example.org"),
             ("token", "AbCdEfGhIjKlMnO"),
         ],
-        ignores_event: |settings, event| has_priority(settings, event, 0),
+        ignores_event: |settings, event| is_suppressed(settings, event, 0),
         ..ChannelKind::DEFAULTS
     },
     send_rate: |_| rate(30, 2),
@@ -44,9 +44,9 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
     let mut extras = json!({ "client::display": { "contentType": "text/markdown" } });
-    if let Some(link) = &call.alert.link {
+    if let Some(link) = &context.alert.link {
         insert_member(
             &mut extras,
             "client::notification",
@@ -54,21 +54,21 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         );
     }
     let mut message = json!({
-        "title": call.title(LengthLimit(250, LengthUnit::Chars)),
-        "message": call.text(
+        "title": context.title(LengthLimit(250, LengthUnit::Chars)),
+        "message": context.text(
             Dialect::Markdown,
             TextSections { link: false, ..TextSections::BELOW_TITLE },
             LengthLimit(10_000, LengthUnit::Bytes),
         ),
         "extras": extras,
     });
-    if let Some(priority) = call.priority() {
+    if let Some(priority) = context.priority() {
         insert_member(&mut message, "priority", priority.into());
     }
     // A token in the URL would appear in logs.
-    ChannelRequest::post(format!("{}/message", call.base_url("url")))
+    ChannelRequest::post(format!("{}/message", context.base_url("url")))
         .with_user_url()
-        .with_header("X-Gotify-Key", call.required("token"))
+        .with_header("X-Gotify-Key", context.required("token"))
         .with_json(&message)
         .into_steps()
 }

@@ -60,56 +60,60 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let room = call.required("room");
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let room = context.required("room");
     if room.starts_with('#') {
-        join_steps(call)
+        join_steps(context)
     } else {
-        message_steps(call, room, "")
+        message_steps(context, room, "")
     }
 }
 
-fn join_steps(call: &SendContext<'_>) -> Vec<SendStep> {
-    let room = percent_encode(call.required("room"), "");
-    let url = format!("{}/_matrix/client/v3/join/{room}", call.base_url("server"));
+fn join_steps(context: &SendContext<'_>) -> Vec<SendStep> {
+    let room = percent_encode(context.required("room"), "");
+    let url = format!(
+        "{}/_matrix/client/v3/join/{room}",
+        context.base_url("server")
+    );
     ChannelRequest::post(url)
         .with_user_url()
-        .with_bearer_token(call.required("token"))
+        .with_bearer_token(context.required("token"))
         .with_json(&json!({}))
         .with_role(JOIN_ROLE)
         .into_steps()
 }
 
-fn message_steps(call: &SendContext<'_>, room: &str, role: &'static str) -> Vec<SendStep> {
-    let body = call.text(Dialect::Plain, TextSections::ALL, TEXT_LIMIT);
+fn message_steps(context: &SendContext<'_>, room: &str, role: &'static str) -> Vec<SendStep> {
+    let body = context.text(Dialect::Plain, TextSections::ALL, TEXT_LIMIT);
     let mut content = json!({ "msgtype": "m.text", "body": body });
-    if !call.attempt.plain {
+    if !context.attempt.plain {
         insert_member(&mut content, "format", "org.matrix.custom.html".into());
         insert_member(
             &mut content,
             "formatted_body",
-            call.text(Dialect::Html, TextSections::ALL, TEXT_LIMIT)
+            context
+                .text(Dialect::Html, TextSections::ALL, TEXT_LIMIT)
                 .into(),
         );
     }
     let path = format!(
         "/_matrix/client/v3/rooms/{}/send/m.room.message/{}",
         percent_encode(room, ""),
-        percent_encode(&transaction_id(call), "")
+        percent_encode(&transaction_id(context), "")
     );
-    let url = format!("{}{path}", call.base_url("server"));
+    let url = format!("{}{path}", context.base_url("server"));
     ChannelRequest::new(RequestMethod::Put, url)
         .with_user_url()
-        .with_bearer_token(call.required("token"))
+        .with_bearer_token(context.required("token"))
         .with_json(&content)
         .with_role(role)
         .into_steps()
 }
 
 /// Transaction id. The plainest form is another event than the refused one.
-fn transaction_id(call: &SendContext<'_>) -> String {
-    let id = &call.attempt.id;
-    if call.attempt.plain {
+fn transaction_id(context: &SendContext<'_>) -> String {
+    let id = &context.attempt.id;
+    if context.attempt.plain {
         format!("{id}-plain")
     } else {
         id.clone()
@@ -117,19 +121,19 @@ fn transaction_id(call: &SendContext<'_>) -> String {
 }
 
 fn judge(
-    call: &SendContext<'_>,
+    context: &SendContext<'_>,
     request: &ChannelRequest,
     response: &ChannelResponse,
     now: Timestamp,
 ) -> Verdict {
     match response.status {
         200 if request.role == JOIN_ROLE => match response.json_at("/room_id").as_str() {
-            Some(room) => Verdict::Continue(message_steps(call, room, AFTER_JOIN_ROLE)),
+            Some(room) => Verdict::Continue(message_steps(context, room, AFTER_JOIN_ROLE)),
             None => Verdict::RETRY,
         },
         401 if response.json_at("/errcode") == "M_UNKNOWN_TOKEN" => Verdict::ChannelRejected,
         // The user may be invited but not have joined yet.
-        403 if request.role.is_empty() => Verdict::Continue(join_steps(call)),
+        403 if request.role.is_empty() => Verdict::Continue(join_steps(context)),
         429 => match response
             .json_at("/retry_after_ms")
             .as_f64()

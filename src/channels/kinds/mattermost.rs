@@ -33,18 +33,18 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
     let mut message = attachment_message(
-        call,
+        context,
         Dialect::Mattermost,
         LengthLimit(10_000, LengthUnit::Chars),
     );
     for key in ["channel", "username"] {
-        if let Some(value) = call.get(key) {
+        if let Some(value) = context.get(key) {
             insert_member(&mut message, key, value.into());
         }
     }
-    ChannelRequest::post(call.required("url"))
+    ChannelRequest::post(context.required("url"))
         .with_user_url()
         .with_json(&message)
         .into_steps()

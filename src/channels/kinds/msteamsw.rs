@@ -49,18 +49,18 @@ pub(super) static KIND: KindDefinition = KindDefinition {
         })
     },
     send,
-    judge: |call, _, response, now| match response.status {
+    judge: |context, _, response, now| match response.status {
         401 | 403 | 404 | 410 if response.has_text_at("/error/code") => {
-            response.rejected_if_persistent(call.attempt, now)
+            response.rejected_if_persistent(context.attempt, now)
         }
         _ => response.default_verdict(now),
     },
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let alert = call.alert;
-    let colour = match alert.severity {
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = context.alert;
+    let color = match alert.severity {
         AlertSeverity::Critical => "attention",
         AlertSeverity::Recovery => "good",
         AlertSeverity::Warning => "warning",
@@ -73,20 +73,20 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         output: 0,
     };
     // Text blocks support a little Markdown.
-    let text = call.text(Dialect::Markdown, show, TEXT_LIMIT);
-    let title = call.title(LengthLimit(300, LengthUnit::Chars));
+    let text = context.text(Dialect::Markdown, show, TEXT_LIMIT);
+    let title = context.title(LengthLimit(300, LengthUnit::Chars));
     let mut body = vec![json!({
         "type": "TextBlock",
         "text": Dialect::Markdown.escape(&title),
         "weight": "bolder",
         "size": "large",
         "wrap": true,
-        "color": colour,
+        "color": color,
     })];
     if !text.is_empty() {
         body.push(json!({ "type": "TextBlock", "text": text, "wrap": true }));
     }
-    if !call.attempt.plain {
+    if !context.attempt.plain {
         let fact_json = |label: &str, value: &str| {
             let value = truncate_line(value, LengthLimit(300, LengthUnit::Chars));
             json!({ "title": label, "value": Dialect::Markdown.escape(&value) })
@@ -147,7 +147,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         "contentUrl": null,
         "content": card,
     });
-    ChannelRequest::post(call.required("url"))
+    ChannelRequest::post(context.required("url"))
         .with_json(&json!({ "type": "message", "attachments": [attachment] }))
         .into_steps()
 }

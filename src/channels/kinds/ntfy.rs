@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::channels::kinds::{KindDefinition, SendContext, check_credentials, has_priority, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, check_credentials, is_suppressed, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::transport_reply::{Verdict, delay_until};
@@ -69,7 +69,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 token.",
         example: &[("topic", "backups-x7Qm2")],
         validate,
-        ignores_event: |settings, event| has_priority(settings, event, 0),
+        ignores_event: |settings, event| is_suppressed(settings, event, 0),
         ..ChannelKind::DEFAULTS
     },
     send_rate: |_| rate(10, 6),
@@ -116,38 +116,42 @@ fn next_midnight(now: Timestamp) -> i64 {
     (now.secs().div_euclid(86_400) + 1) * 86_400
 }
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let alert = call.alert;
-    let is_markdown = call.settings.is_on("markdown");
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = context.alert;
+    let is_markdown = context.settings.is_on("markdown");
     let dialect = if is_markdown {
         Dialect::Markdown
     } else {
         Dialect::Plain
     };
     let mut message = json!({
-        "topic": call.required("topic"),
+        "topic": context.required("topic"),
         "title": truncate_line(&alert.title, LengthLimit(250, LengthUnit::Bytes)),
-        "message": call.text(
+        "message": context.text(
             dialect,
             TextSections { link: false, ..TextSections::BELOW_TITLE },
             TEXT_LIMIT,
         ),
         "tags": [alert.severity.tag()],
         // A duplicate replaces the earlier message (ntfy 2.16).
-        "sequence_id": call.attempt.id,
+        "sequence_id": context.attempt.id,
     });
     if is_markdown {
         insert_member(&mut message, "markdown", true.into());
     }
     // Priority 0 sends nothing, but a test must be visible.
-    if let Some(priority) = call.priority().filter(|priority| *priority > 0) {
+    if let Some(priority) = context.priority().filter(|priority| *priority > 0) {
         insert_member(&mut message, "priority", priority.into());
     }
     if let Some(link) = &alert.link {
         insert_member(&mut message, "click", link.as_str().into());
     }
-    let request = ChannelRequest::post(format!("{}/", call.base_url("url"))).with_user_url();
-    let request = match (call.get("token"), call.get("user"), call.get("password")) {
+    let request = ChannelRequest::post(format!("{}/", context.base_url("url"))).with_user_url();
+    let request = match (
+        context.get("token"),
+        context.get("user"),
+        context.get("password"),
+    ) {
         (Some(token), ..) => request.with_bearer_token(token),
         (None, Some(user), Some(password)) => request.with_basic_auth(user, password),
         _ => request,

@@ -37,16 +37,16 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let alert = call.alert;
-    let region = if call.get("region") == Some("eu") {
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = context.alert;
+    let region = if context.get("region") == Some("eu") {
         ".eu"
     } else {
         ""
     };
     let url = format!("https://api{region}.opsgenie.com/v2/alerts");
-    let alias = alert.incident_key(call.attempt);
-    let authorization = format!("GenieKey {}", call.required("key"));
+    let alias = alert.incident_key(context.attempt);
+    let authorization = format!("GenieKey {}", context.required("key"));
     let post = |url: String| ChannelRequest::post(url).with_header("Authorization", &authorization);
     let open = || {
         let tags: Vec<_> = alert
@@ -59,7 +59,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         post(url.clone()).with_json(&json!({
             "alias": alias,
             "message": truncate_line(&alert.title, LengthLimit(130, LengthUnit::Chars)),
-            "description": call.text(
+            "description": context.text(
                 Dialect::Plain,
                 TextSections::BELOW_TITLE,
                 LengthLimit(15_000, LengthUnit::Chars),

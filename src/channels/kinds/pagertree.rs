@@ -33,16 +33,16 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let (opens, closes) = match call.alert.event {
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let (opens, closes) = match context.alert.event {
         // A test must not stay open.
         AlertEvent::Test => (true, true),
         AlertEvent::Up | AlertEvent::Closed => (false, true),
         _ => (true, false),
     };
     let message = |is_open| {
-        ChannelRequest::post(call.required("url"))
-            .with_json(&body(call, is_open))
+        ChannelRequest::post(context.required("url"))
+            .with_json(&body(context, is_open))
             .into_steps()
     };
     let steps = [(opens, true), (closes, false)]
@@ -51,11 +51,11 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     steps.flat_map(|(_, is_open)| message(is_open)).collect()
 }
 
-fn body(call: &SendContext<'_>, is_open: bool) -> Value {
-    let alert = call.alert;
-    let incident = alert.incident_key(call.attempt);
+fn body(context: &SendContext<'_>, is_open: bool) -> Value {
+    let alert = context.alert;
+    let incident = alert.incident_key(context.attempt);
     let title = truncate_line(&alert.title, LengthLimit(250, LengthUnit::Chars));
-    let description = call.text(
+    let description = context.text(
         Dialect::Plain,
         TextSections::BELOW_TITLE,
         LengthLimit(15_000, LengthUnit::Bytes),
@@ -65,7 +65,7 @@ fn body(call: &SendContext<'_>, is_open: bool) -> Value {
         .iter()
         .flat_map(|subject| subject.facts.settings.tags.iter())
         .collect();
-    if call.get("integration") == Some("healthchecks") {
+    if context.get("integration") == Some("healthchecks") {
         return json!({
             "incident_key": incident,
             "event_type": if is_open { "trigger" } else { "resolve" },

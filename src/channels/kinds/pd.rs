@@ -41,7 +41,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     send_rate: |_| rate(20, 1),
     send,
     judge: |_, _, response, now| match response.status {
-        400 => Verdict::Failed,
+        400 => Verdict::MessageRejected,
         _ => response.default_verdict(now),
     },
     ..KindDefinition::DEFAULTS
@@ -60,8 +60,8 @@ fn check_key(text: &str) -> Result<(), &'static str> {
     }
 }
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let actions: &[&str] = match call.alert.event {
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let actions: &[&str] = match context.alert.event {
         // A test must not stay open.
         AlertEvent::Test => &["trigger", "resolve"],
         AlertEvent::Up | AlertEvent::Closed => &["resolve"],
@@ -69,34 +69,34 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     };
     actions
         .iter()
-        .flat_map(|action| event_request(call, action).into_steps())
+        .flat_map(|action| event_request(context, action).into_steps())
         .collect()
 }
 
-fn event_request(call: &SendContext<'_>, action: &str) -> ChannelRequest {
-    let alert = call.alert;
-    let key = call.alert.incident_key(call.attempt);
+fn event_request(context: &SendContext<'_>, action: &str) -> ChannelRequest {
+    let alert = context.alert;
+    let key = context.alert.incident_key(context.attempt);
     // The plainest form has no details.
-    let summary = if call.attempt.plain {
+    let summary = if context.attempt.plain {
         plain_summary(alert)
     } else {
         truncate_line(&alert.title, LengthLimit(1_024, LengthUnit::Chars))
     };
-    let details = if call.attempt.plain {
+    let details = if context.attempt.plain {
         json!({})
     } else {
-        custom_details(call, alert)
+        custom_details(context, alert)
     };
-    let region = if call.get("region") == Some("eu") {
+    let region = if context.get("region") == Some("eu") {
         ".eu"
     } else {
         ""
     };
-    if call.get("api") == Some("v1") {
+    if context.get("api") == Some("v1") {
         let url =
             format!("https://events{region}.pagerduty.com/generic/2010-04-15/create_event.json");
         let event = json!({
-            "service_key": call.required("key"),
+            "service_key": context.required("key"),
             "incident_key": key,
             "event_type": action,
             "description": summary,
@@ -106,7 +106,7 @@ fn event_request(call: &SendContext<'_>, action: &str) -> ChannelRequest {
         return ChannelRequest::post(url).with_json(&event);
     }
     let mut event = json!({
-        "routing_key": call.required("key"),
+        "routing_key": context.required("key"),
         "event_action": action,
         "dedup_key": key,
         "client": "overdue",
@@ -140,8 +140,8 @@ fn event_request(call: &SendContext<'_>, action: &str) -> ChannelRequest {
         .with_json(&event)
 }
 
-fn custom_details(call: &SendContext<'_>, alert: &Alert) -> serde_json::Value {
-    let mut details = TemplateValues::for_alert(alert, call.attempt)
+fn custom_details(context: &SendContext<'_>, alert: &Alert) -> serde_json::Value {
+    let mut details = TemplateValues::for_alert(alert, context.attempt)
         .map_or(json!({}), |values| values.event_json());
     if let Some(output) = &alert.output {
         insert_member(&mut details, "output", output.text.as_str().into());

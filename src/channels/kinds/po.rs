@@ -1,6 +1,6 @@
 //! Pushover.
 
-use crate::channels::kinds::{KindDefinition, SendContext, has_priority, rate};
+use crate::channels::kinds::{KindDefinition, SendContext, is_suppressed, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::channels::transport_reply::{ChannelResponse, Verdict};
@@ -54,7 +54,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
             ("token", "azGDORePK8gMaC0QOYAMyEEuzJnyUi"),
             ("user", "uQiRzpo4DXghDmr9QzzfQu27cmVRsG"),
         ],
-        ignores_event: |settings, event| has_priority(settings, event, -3),
+        ignores_event: |settings, event| is_suppressed(settings, event, -3),
         ..ChannelKind::DEFAULTS
     },
     send_rate: |_| rate(6, 10),
@@ -76,19 +76,19 @@ fn check_key(text: &str) -> Result<(), &'static str> {
     }
 }
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let alert = call.alert;
-    let token = call.required("token");
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = context.alert;
+    let token = context.required("token");
     // Priority -3 sends nothing, but a test must be visible.
-    let priority = call
+    let priority = context
         .priority()
         .filter(|priority| *priority >= -2)
         .unwrap_or_default();
-    let key = alert.incident_key(call.attempt);
-    let title = call.title(LengthLimit(250, LengthUnit::Chars));
+    let key = alert.incident_key(context.attempt);
+    let title = context.title(LengthLimit(250, LengthUnit::Chars));
     let at = alert.at.secs().to_string();
     let number = priority.to_string();
-    let dialect = if call.attempt.plain {
+    let dialect = if context.attempt.plain {
         Dialect::Plain
     } else {
         Dialect::Pushover
@@ -98,7 +98,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         link: false,
         ..TextSections::ALL
     };
-    let message = call.text(dialect, show, LengthLimit(1_024, LengthUnit::Chars));
+    let message = context.text(dialect, show, LengthLimit(1_024, LengthUnit::Chars));
     let message = if message.is_empty() {
         truncate_line(&alert.title, LengthLimit(1_024, LengthUnit::Chars))
     } else {
@@ -106,19 +106,20 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     };
     let mut fields = vec![
         ("token", token),
-        ("user", call.required("user")),
+        ("user", context.required("user")),
         ("title", &title),
         ("message", &message),
         ("priority", &number),
         ("timestamp", &at),
         ("tags", &key),
     ];
-    if !call.attempt.plain {
+    if !context.attempt.plain {
         fields.push(("html", "1"));
     }
-    fields.extend(call.get("device").map(|device| ("device", device)));
+    fields.extend(context.get("device").map(|device| ("device", device)));
     fields.extend(
-        call.get("sound")
+        context
+            .get("sound")
             .filter(|_| !alert.is_up())
             .map(|sound| ("sound", sound)),
     );
@@ -129,7 +130,8 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         fields.extend([("retry", "300"), ("expire", "10800")]);
     }
     let mut steps = Vec::new();
-    if alert.event == AlertEvent::Up && call.settings.number("priority") == Some(EMERGENCY_PRIORITY)
+    if alert.event == AlertEvent::Up
+        && context.settings.number("priority") == Some(EMERGENCY_PRIORITY)
     {
         let url = format!("https://api.pushover.net/1/receipts/cancel_by_tag/{key}.json");
         steps.extend(

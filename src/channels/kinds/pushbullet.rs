@@ -22,9 +22,9 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     },
     send_rate: |_| rate(5, 10),
     send,
-    judge: |call, _, response, now| match response.status {
+    judge: |context, _, response, now| match response.status {
         401 | 403 if response.has_text_at("/error/message") => {
-            response.rejected_if_persistent(call.attempt, now)
+            response.rejected_if_persistent(context.attempt, now)
         }
         429 => response.retry_at_header("x-ratelimit-reset", now),
         _ => response.default_verdict(now),
@@ -32,7 +32,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
     let show = TextSections {
         title: false,
         link: false,
@@ -40,17 +40,17 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     };
     let mut push = json!({
         "type": "note",
-        "title": call.title(LengthLimit(250, LengthUnit::Chars)),
-        "body": call.text(Dialect::Plain, show, LengthLimit(4_000, LengthUnit::Bytes)),
+        "title": context.title(LengthLimit(250, LengthUnit::Chars)),
+        "body": context.text(Dialect::Plain, show, LengthLimit(4_000, LengthUnit::Bytes)),
         // A duplicate with the same id is dropped.
-        "guid": call.attempt.id,
+        "guid": context.attempt.id,
     });
-    if let Some(link) = &call.alert.link {
+    if let Some(link) = &context.alert.link {
         insert_member(&mut push, "type", "link".into());
         insert_member(&mut push, "url", link.as_str().into());
     }
     ChannelRequest::post("https://api.pushbullet.com/v2/pushes")
-        .with_header("Access-Token", call.required("token"))
+        .with_header("Access-Token", context.required("token"))
         .with_json(&push)
         .into_steps()
 }

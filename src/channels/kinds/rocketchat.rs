@@ -28,24 +28,24 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     send,
     judge: |_, _, response, now| match response.status {
         // A webhook whose script refuses also answers 200.
-        200 if response.json_at("/success") == false => Verdict::Failed,
+        200 if response.json_at("/success") == false => Verdict::MessageRejected,
         429 => response.retry_at_header("x-ratelimit-reset", now),
         _ => response.default_verdict(now),
     },
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
     let mut message = attachment_message(
-        call,
+        context,
         Dialect::RocketChat,
         LengthLimit(1_000, LengthUnit::Chars),
     );
     insert_member(&mut message, "alias", "overdue".into());
-    if let Some(channel) = call.get("channel") {
+    if let Some(channel) = context.get("channel") {
         insert_member(&mut message, "channel", channel.into());
     }
-    ChannelRequest::post(call.required("url"))
+    ChannelRequest::post(context.required("url"))
         .with_user_url()
         .with_json(&message)
         .into_steps()

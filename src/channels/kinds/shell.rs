@@ -81,8 +81,8 @@ fn warnings(settings: &ChannelSettings) -> Vec<String> {
     warnings.collect()
 }
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let alert = call.alert;
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = context.alert;
     let keys = if alert.is_up() {
         ["up-command", "down-command"]
     } else {
@@ -96,8 +96,9 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let command = keys
         .into_iter()
         .take(max_commands)
-        .find_map(|key| call.get(key));
-    let (Some(command), Some(values)) = (command, TemplateValues::for_alert(alert, call.attempt))
+        .find_map(|key| context.get(key));
+    let (Some(command), Some(values)) =
+        (command, TemplateValues::for_alert(alert, context.attempt))
     else {
         return Vec::new();
     };
@@ -113,7 +114,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     };
     let variables = [
         ("EVENT", alert.event.name().to_owned()),
-        ("EVENT_ID", call.attempt.id.clone()),
+        ("EVENT_ID", context.attempt.id.clone()),
         ("STATUS", alert.status().to_owned()),
         ("NAME", setting(|settings| settings.name.as_str())),
         ("SLUG", setting(|settings| settings.slug.as_str())),
@@ -128,10 +129,10 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         ("EXIT_STATUS", exit),
         ("DOWNTIME", values.downtime_seconds().to_string()),
         ("TITLE", alert.title.clone()),
-        ("TEXT", alert.lead.clone()),
+        ("TEXT", alert.summary.clone()),
         (
             "POSSIBLE_DUPLICATE",
-            call.attempt.may_be_duplicate.to_string(),
+            context.attempt.may_be_duplicate.to_string(),
         ),
     ];
     let alert_variables = variables

@@ -59,10 +59,10 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
     let rendered = render::render_styled_text(
-        call.alert,
-        call.attempt,
+        context.alert,
+        context.attempt,
         Dialect::Signal,
         TextSections {
             output: 800,
@@ -70,11 +70,11 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         },
         TEXT_LIMIT,
     );
-    let to: Vec<_> = call.settings.items("to").collect();
-    if call.get("api") == Some("rest") {
+    let to: Vec<_> = context.settings.items("to").collect();
+    if context.get("api") == Some("rest") {
         let message =
-            json!({ "message": rendered.text, "number": call.get("account"), "recipients": to });
-        return ChannelRequest::post(format!("{}/v2/send", call.base_url("url")))
+            json!({ "message": rendered.text, "number": context.get("account"), "recipients": to });
+        return ChannelRequest::post(format!("{}/v2/send", context.base_url("url")))
             .with_user_url()
             .allow_slow()
             .with_json(&message)
@@ -89,7 +89,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         .map(|style| format!("{}:{}:{}", style.start, style.length, style.name))
         .collect();
     let mut params = json!({ "message": rendered.text, "textStyle": styles });
-    if let Some(account) = call.get("account") {
+    if let Some(account) = context.get("account") {
         insert_member(&mut params, "account", account.into());
     }
     if !people.is_empty() {
@@ -99,8 +99,8 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         insert_member(&mut params, "groupId", json!(groups));
     }
     let request =
-        json!({ "jsonrpc": "2.0", "method": "send", "id": call.attempt.id, "params": params });
-    ChannelRequest::post(format!("{}/api/v1/rpc", call.base_url("url")))
+        json!({ "jsonrpc": "2.0", "method": "send", "id": context.attempt.id, "params": params });
+    ChannelRequest::post(format!("{}/api/v1/rpc", context.base_url("url")))
         .with_user_url()
         .allow_slow()
         .with_json(&request)
@@ -108,12 +108,12 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
 }
 
 fn judge(
-    call: &SendContext<'_>,
+    context: &SendContext<'_>,
     _: &ChannelRequest,
     response: &ChannelResponse,
     now: Timestamp,
 ) -> Verdict {
-    if call.get("api") == Some("rest") || response.status != 200 {
+    if context.get("api") == Some("rest") || response.status != 200 {
         return response.default_verdict(now);
     }
     if response.json_at("/error").is_null() {
@@ -137,7 +137,7 @@ fn judge(
         Some(-1) if is_unregistered(&response.json_at("/error/data/response/results")) => {
             Verdict::ChannelRejected
         }
-        Some(-1) => Verdict::Failed,
+        Some(-1) => Verdict::MessageRejected,
         _ => Verdict::RETRY,
     }
 }

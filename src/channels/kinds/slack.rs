@@ -42,9 +42,9 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     },
     send_rate: |_| rate(1, 1),
     send,
-    judge: |call, _, response, now| match response.status {
+    judge: |context, _, response, now| match response.status {
         400 | 403 | 404 | 410 if UNUSABLE_WEBHOOK_ERRORS.contains(&response.text().trim()) => {
-            response.rejected_if_persistent(call.attempt, now)
+            response.rejected_if_persistent(context.attempt, now)
         }
         _ => response.default_verdict(now),
     },
@@ -75,24 +75,27 @@ fn check_webhook_url(text: &str) -> Result<(), &'static str> {
          https://hooks.slack.com/services/T0/B0/abc from Incoming webhooks")
 }
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let mut message =
-        attachment_message(call, Dialect::Slack, LengthLimit(3_000, LengthUnit::Chars));
-    if let Some(username) = call.get("username") {
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let mut message = attachment_message(
+        context,
+        Dialect::Slack,
+        LengthLimit(3_000, LengthUnit::Chars),
+    );
+    if let Some(username) = context.get("username") {
         insert_member(&mut message, "username", username.into());
     }
-    ChannelRequest::post(call.required("url"))
+    ChannelRequest::post(context.required("url"))
         .with_json(&message)
         .into_steps()
 }
 
 /// Message in the format of Slack, which other services share.
 pub(super) fn attachment_message(
-    call: &SendContext<'_>,
+    context: &SendContext<'_>,
     dialect: Dialect,
     limit: LengthLimit,
 ) -> Value {
-    let alert = call.alert;
+    let alert = context.alert;
     // Slack has no escapes for its marks. Marks are therefore turned off for text from users,
     // except in the block of the output.
     let is_slack = dialect == Dialect::Slack;
@@ -106,8 +109,8 @@ pub(super) fn attachment_message(
             TextSections::ALL.output
         },
     };
-    if call.attempt.plain {
-        let mut message = json!({ "text": call.text(dialect, show, limit) });
+    if context.attempt.plain {
+        let mut message = json!({ "text": context.text(dialect, show, limit) });
         if is_slack {
             insert_member(&mut message, "mrkdwn", false.into());
         }
@@ -123,7 +126,7 @@ pub(super) fn attachment_message(
         .iter()
         .map(|fact| field(fact.label, &fact.value))
         .collect();
-    let title = call.title(LengthLimit(1_000, LengthUnit::Chars));
+    let title = context.title(LengthLimit(1_000, LengthUnit::Chars));
     // Rocket.Chat shows titles unchanged.
     let written = if dialect == Dialect::RocketChat {
         disarm_mentions(&title)
@@ -131,13 +134,13 @@ pub(super) fn attachment_message(
         dialect.escape(&title)
     };
     let marked: &[&str] = if is_slack { &[] } else { &["text", "fields"] };
-    let colour = format!("#{:06x}", alert.severity.colour());
+    let color = format!("#{:06x}", alert.severity.color());
     let mut attachment = json!({
         // It may be shown unchanged, so it must contain no mention.
         "fallback": written,
-        "color": colour,
+        "color": color,
         "title": written,
-        "text": call.text(dialect, show, limit),
+        "text": context.text(dialect, show, limit),
         "mrkdwn_in": marked,
         "fields": fields,
     });
@@ -149,7 +152,7 @@ pub(super) fn attachment_message(
         .map(|(label, block)| {
             json!({
                 "fallback": label,
-                "color": colour,
+                "color": color,
                 "title": label,
                 "text": block,
                 "mrkdwn_in": ["text"],

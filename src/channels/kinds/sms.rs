@@ -52,14 +52,14 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let alert = call.alert;
-    let attempt = call.attempt;
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = context.alert;
+    let attempt = context.attempt;
     let mark = duplicate_note(attempt).map_or_else(String::new, |_| "Repeat? ".into());
     let text = if attempt.plain {
         plain_summary(alert)
     } else {
-        format!("{mark}{}", alert.short)
+        format!("{mark}{}", alert.one_line)
     };
     // GSM-7 has no backtick, and a single one would halve the maximum length.
     let text = to_one_line(&text).replace('`', "'");
@@ -70,11 +70,11 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         truncate_line(&text, LengthLimit(wide, LengthUnit::Utf16))
     };
     twilio::twilio_request(
-        call,
+        context,
         "Messages",
         &[
-            ("To", call.required("to")),
-            twilio::sender_field(call),
+            ("To", context.required("to")),
+            twilio::sender_field(context),
             ("Body", &text),
         ],
     )

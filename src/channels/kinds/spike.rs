@@ -34,16 +34,16 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let (opens, closes) = match call.alert.event {
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let (opens, closes) = match context.alert.event {
         // A test must not stay open.
         AlertEvent::Test => (true, true),
         AlertEvent::Up | AlertEvent::Closed => (false, true),
         _ => (true, false),
     };
     let message = |is_open| {
-        ChannelRequest::post(call.required("url"))
-            .with_json(&body(call, is_open))
+        ChannelRequest::post(context.required("url"))
+            .with_json(&body(context, is_open))
             .into_steps()
     };
     let steps = [(opens, true), (closes, false)]
@@ -52,9 +52,9 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     steps.flat_map(|(_, is_open)| message(is_open)).collect()
 }
 
-fn body(call: &SendContext<'_>, is_open: bool) -> Value {
-    let is_ours = call.get("integration") != Some("healthchecks");
-    let text = call.text(
+fn body(context: &SendContext<'_>, is_open: bool) -> Value {
+    let is_ours = context.get("integration") != Some("healthchecks");
+    let text = context.text(
         Dialect::Plain,
         TextSections {
             title: is_ours,
@@ -64,13 +64,13 @@ fn body(call: &SendContext<'_>, is_open: bool) -> Value {
     );
     if !is_ours {
         return json!({
-            "check_id": call.alert.incident_key(call.attempt),
-            "title": truncate_line(&call.alert.title, LengthLimit(250, LengthUnit::Chars)),
+            "check_id": context.alert.incident_key(context.attempt),
+            "title": truncate_line(&context.alert.title, LengthLimit(250, LengthUnit::Chars)),
             "message": text,
             "status": if is_open { "down" } else { "up" },
         });
     }
-    let mut body = json!({ "title": incident_title(call), "body": text });
+    let mut body = json!({ "title": incident_title(context), "body": text });
     if !is_open {
         insert_member(&mut body, "status", "resolve".into());
     }
@@ -79,13 +79,13 @@ fn body(call: &SendContext<'_>, is_open: bool) -> Value {
 
 /// Title, by which Spike.sh identifies an incident. It is the same when the incident ends, and
 /// differs from the titles of other checks, even with the same name.
-fn incident_title(call: &SendContext<'_>) -> String {
-    let incident = call.alert.incident_key(call.attempt);
-    let Some(subject) = call
+fn incident_title(context: &SendContext<'_>) -> String {
+    let incident = context.alert.incident_key(context.attempt);
+    let Some(subject) = context
         .alert
         .check
         .as_ref()
-        .filter(|_| call.alert.event != AlertEvent::Test)
+        .filter(|_| context.alert.event != AlertEvent::Test)
     else {
         return format!("Test from overdue ({incident})");
     };

@@ -124,28 +124,28 @@ fn check_chat(text: &str) -> Result<(), &'static str> {
     }
 }
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let dialect = if call.attempt.plain {
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let dialect = if context.attempt.plain {
         Dialect::Plain
     } else {
         Dialect::Telegram
     };
     let mut message = json!({
-        "chat_id": call.required("chat"),
-        "text": call.text(dialect, TextSections::ALL, TEXT_LIMIT),
+        "chat_id": context.required("chat"),
+        "text": context.text(dialect, TextSections::ALL, TEXT_LIMIT),
         "link_preview_options": { "is_disabled": true },
-        "disable_notification": call.alert.is_up() && call.settings.is_on("silent-up"),
+        "disable_notification": context.alert.is_up() && context.settings.is_on("silent-up"),
     });
-    if !call.attempt.plain {
+    if !context.attempt.plain {
         insert_member(&mut message, "parse_mode", "HTML".into());
     }
-    if let Some(thread) = call.settings.number("thread") {
+    if let Some(thread) = context.settings.number("thread") {
         insert_member(&mut message, "message_thread_id", thread.into());
     }
     ChannelRequest::post(format!(
         "{}/bot{}/sendMessage",
-        call.base_url("api"),
-        call.required("token")
+        context.base_url("api"),
+        context.required("token")
     ))
     .with_json(&message)
     .into_steps()
@@ -171,7 +171,7 @@ fn judge(response: &ChannelResponse, now: Timestamp) -> Verdict {
                 value: id.to_string(),
             },
             _ if description.contains("chat not found") => Verdict::ChannelRejected,
-            _ => Verdict::Failed,
+            _ => Verdict::MessageRejected,
         },
         // Only the service itself answers this in JSON.
         401 | 403 | 404 if response.json_at("/ok") == false => Verdict::ChannelRejected,

@@ -30,9 +30,9 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     },
     send_rate: |_| rate(10, 1),
     send,
-    judge: |call, _, response, now| match response.status {
+    judge: |context, _, response, now| match response.status {
         401 | 404 if is_trello_error(response) => {
-            response.rejected_if_persistent(call.attempt, now)
+            response.rejected_if_persistent(context.attempt, now)
         }
         _ => response.default_verdict(now),
     },
@@ -67,20 +67,20 @@ fn is_trello_error(response: &ChannelResponse) -> bool {
         || response.has_text_at("/message")
 }
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let name = truncate_line(&call.alert.title, LengthLimit(500, LengthUnit::Chars));
-    let text = call.text(
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let name = truncate_line(&context.alert.title, LengthLimit(500, LengthUnit::Chars));
+    let text = context.text(
         Dialect::Markdown,
         TextSections::BELOW_TITLE,
         LengthLimit(10_000, LengthUnit::Chars),
     );
     // Key and token are in the body: in the URL they would appear in logs.
     let fields = [
-        ("idList", call.required("list")),
+        ("idList", context.required("list")),
         ("name", &name),
         ("desc", &text),
-        ("key", call.required("key")),
-        ("token", call.required("token")),
+        ("key", context.required("key")),
+        ("token", context.required("token")),
     ];
     ChannelRequest::post("https://api.trello.com/1/cards")
         .with_form(&fields)

@@ -78,25 +78,25 @@ pub(super) fn check_sender(settings: &ChannelSettings) -> Result<(), &'static st
 
 /// Request that creates a resource: `Messages` or `Calls`.
 pub(super) fn twilio_request(
-    call: &SendContext<'_>,
+    context: &SendContext<'_>,
     what: &str,
     fields: &[(&str, &str)],
 ) -> ChannelRequest {
-    let account = percent_encode(call.required("account"), "");
+    let account = percent_encode(context.required("account"), "");
     let url = format!(
         "{}/2010-04-01/Accounts/{account}/{what}.json",
-        call.base_url("api")
+        context.base_url("api")
     );
     ChannelRequest::post(url)
-        .with_basic_auth(call.required("account"), call.required("token"))
+        .with_basic_auth(context.required("account"), context.required("token"))
         .with_form(fields)
 }
 
 /// Field of the sender, if both a number and a service are possible.
-pub(super) fn sender_field<'a>(call: &SendContext<'a>) -> (&'static str, &'a str) {
-    match call.get("service") {
+pub(super) fn sender_field<'a>(context: &SendContext<'a>) -> (&'static str, &'a str) {
+    match context.get("service") {
         Some(service) => ("MessagingServiceSid", service),
-        None => ("From", call.required("from")),
+        None => ("From", context.required("from")),
     }
 }
 

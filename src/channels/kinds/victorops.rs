@@ -28,17 +28,17 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     },
     send_rate: |_| rate(10, 1),
     send,
-    judge: |call, _, response, now| match response.status {
+    judge: |context, _, response, now| match response.status {
         404 if response.has_text_at("/result") => {
-            response.rejected_if_persistent(call.attempt, now)
+            response.rejected_if_persistent(context.attempt, now)
         }
         _ => response.default_verdict(now),
     },
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let alert = call.alert;
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = context.alert;
     let types: &[&str] = match alert.event {
         // A test must not stay open.
         AlertEvent::Test => &["CRITICAL", "RECOVERY"],
@@ -46,11 +46,11 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         _ => &["CRITICAL"],
     };
     let message = |message_type: &&str| {
-        ChannelRequest::post(call.required("url")).with_json(&json!({
-            "entity_id": alert.incident_key(call.attempt),
+        ChannelRequest::post(context.required("url")).with_json(&json!({
+            "entity_id": alert.incident_key(context.attempt),
             "message_type": message_type,
             "entity_display_name": truncate_line(&alert.title, LengthLimit(250, LengthUnit::Chars)),
-            "state_message": call.text(
+            "state_message": context.text(
                 Dialect::Plain,
                 TextSections::BELOW_TITLE,
                 LengthLimit(15_000, LengthUnit::Bytes),

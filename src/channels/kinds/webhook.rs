@@ -157,9 +157,9 @@ fn validate(settings: &ChannelSettings) -> Result<(), &'static str> {
     }
 }
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let alert = call.alert;
-    let attempt = call.attempt;
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = context.alert;
+    let attempt = context.attempt;
     let Some(values) = TemplateValues::for_alert(alert, attempt) else {
         return Vec::new();
     };
@@ -177,23 +177,27 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let mut urls = directions
         .into_iter()
         .take(max_urls)
-        .filter_map(|direction| Some((call.get(&format!("{direction}-url"))?, direction)));
+        .filter_map(|direction| Some((context.get(&format!("{direction}-url"))?, direction)));
     let Some((url, direction)) = urls.next() else {
         return Vec::new();
     };
-    filled_request(call, (url, direction), &values).map_or_else(
+    build_request(context, (url, direction), &values).map_or_else(
         |reason| vec![SendStep::Unsendable(reason)],
         ChannelRequest::into_steps,
     )
 }
 
 /// Request with all placeholders filled in. The error names the template that becomes too long.
-fn filled_request(
-    call: &SendContext<'_>,
+fn build_request(
+    context: &SendContext<'_>,
     (url, direction): (&str, &str),
     values: &TemplateValues<'_>,
 ) -> Result<ChannelRequest, String> {
-    let setting = |key: &str| call.get(&format!("{direction}-{key}")).or(call.get(key));
+    let setting = |key: &str| {
+        context
+            .get(&format!("{direction}-{key}"))
+            .or(context.get(key))
+    };
     let method = match setting("method") {
         Some("POST") => RequestMethod::Post,
         Some("PUT") => RequestMethod::Put,
@@ -221,26 +225,26 @@ fn filled_request(
             .map_err(too_long("body"))?
             .into_bytes();
     }
-    add_headers(&mut request, call, direction, values)?;
+    add_headers(&mut request, context, direction, values)?;
     Ok(request)
 }
 
 /// Adds the owner's headers, the defaults for headers that are not set, and the signature.
 fn add_headers(
     request: &mut ChannelRequest,
-    call: &SendContext<'_>,
+    context: &SendContext<'_>,
     direction: &str,
     values: &TemplateValues<'_>,
 ) -> Result<(), String> {
     let shared_prefix = "header.";
     let prefix = format!("{direction}-header.");
-    let direction_headers = call
+    let direction_headers = context
         .settings
         .pairs()
         .filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?, value)));
     let mut headers: Vec<_> = direction_headers.collect();
-    let is_overridden = |name: &str| call.get(&format!("{prefix}{name}")).is_some();
-    let shared_headers = call
+    let is_overridden = |name: &str| context.get(&format!("{prefix}{name}")).is_some();
+    let shared_headers = context
         .settings
         .pairs()
         .filter_map(|(key, value)| Some((key.strip_prefix(shared_prefix)?, value)));
@@ -255,7 +259,7 @@ fn add_headers(
         ));
     }
 
-    let attempt = call.attempt;
+    let attempt = context.attempt;
     let at = attempt.at.secs().to_string();
     let is_json = matches!(request.body.first(), Some(b'{' | b'['));
     let default_headers = [
@@ -270,7 +274,8 @@ fn add_headers(
         ("webhook-id", Some(attempt.id.clone())),
         (
             "webhook-signature",
-            call.get("secret")
+            context
+                .get("secret")
                 .and_then(|secret| webhook_signature(secret, &attempt.id, &at, &request.body)),
         ),
         ("webhook-timestamp", Some(at)),

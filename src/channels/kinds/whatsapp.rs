@@ -64,8 +64,8 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let alert = call.alert;
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let alert = context.alert;
     // The templates have one name; for several checks, the first one and a count.
     let listed: Vec<_> = alert.lists.iter().flat_map(|list| &list.items).collect();
     let name = match (&alert.check, listed.as_slice()) {
@@ -82,15 +82,15 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     };
     let is_good =
         alert.is_up() || alert.severity == crate::channels::alert::AlertSeverity::Recovery;
-    let content = call.required(if is_good {
+    let content = context.required(if is_good {
         "content-up"
     } else {
         "content-down"
     });
     let variables =
         json!({ "1": truncate_line(&name, LengthLimit(200, LengthUnit::Chars)) }).to_string();
-    let (key, sender) = twilio::sender_field(call);
-    let to = format!("whatsapp:{}", call.required("to"));
+    let (key, sender) = twilio::sender_field(context);
+    let to = format!("whatsapp:{}", context.required("to"));
     let from = format!("whatsapp:{sender}");
     let from = if key == "From" { &from } else { sender };
     let fields = [
@@ -99,7 +99,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         ("ContentSid", content),
         ("ContentVariables", &variables),
     ];
-    twilio::twilio_request(call, "Messages", &fields).into_steps()
+    twilio::twilio_request(context, "Messages", &fields).into_steps()
 }
 
 /// Validates the SID of a template.

@@ -52,28 +52,29 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     ..KindDefinition::DEFAULTS
 };
 
-fn send(call: &SendContext<'_>) -> Vec<SendStep> {
-    let content = call.text(Dialect::Zulip, TextSections::ALL, TEXT_LIMIT);
-    let url = format!("{}/api/v1/messages", call.base_url("site"));
+fn send(context: &SendContext<'_>) -> Vec<SendStep> {
+    let content = context.text(Dialect::Zulip, TextSections::ALL, TEXT_LIMIT);
+    let url = format!("{}/api/v1/messages", context.base_url("site"));
     let request = ChannelRequest::post(url)
         .with_user_url()
-        .with_basic_auth(call.required("bot-email"), call.required("key"));
-    if call.get("type") == Some("direct") {
-        let to = serde_json::Value::from(call.settings.items("to").collect::<Vec<_>>()).to_string();
+        .with_basic_auth(context.required("bot-email"), context.required("key"));
+    if context.get("type") == Some("direct") {
+        let to =
+            serde_json::Value::from(context.settings.items("to").collect::<Vec<_>>()).to_string();
         return request
             .with_form(&[("type", "private"), ("to", &to), ("content", &content)])
             .into_steps();
     }
-    let name = call
+    let name = context
         .alert
         .check
         .as_ref()
         .map_or("overdue", |subject| &subject.name);
-    let topic = truncate_line(call.get("topic").unwrap_or(name), TOPIC_LIMIT);
+    let topic = truncate_line(context.get("topic").unwrap_or(name), TOPIC_LIMIT);
     request
         .with_form(&[
             ("type", "stream"),
-            ("to", call.required("to")),
+            ("to", context.required("to")),
             ("topic", &topic),
             ("content", &content),
         ])

@@ -6,7 +6,7 @@ use super::url;
 
 /// URLs that a chat turns into links.
 #[derive(Clone, Copy)]
-enum Links {
+enum LinkRule {
     /// URLs after any character but letters and digits, and some after these.
     Everywhere,
     /// URLs after whitespace or one of the characters of `after` only, without the characters of
@@ -17,7 +17,7 @@ enum Links {
     },
 }
 
-impl Links {
+impl LinkRule {
     /// True if every URL after this character becomes a link.
     fn begin_after(self, c: char) -> bool {
         match self {
@@ -53,11 +53,11 @@ struct Position<'a> {
     before: char,
     after: &'a str,
     /// True if only whitespace and the digits of a numbered list precede it on its line.
-    leads: bool,
+    is_at_line_start: bool,
 }
 
 /// Escape for a character that shows it unchanged.
-enum Written {
+enum EscapeStyle {
     AsItIs,
     AfterBackslash,
     AfterJoiner,
@@ -68,14 +68,14 @@ enum Written {
 /// Returns a text with each character escaped by `write`, and each URL by `show`. An escaped
 /// character would become part of a URL in front of it, so a space separates the two. It would also
 /// become part of a text that only resembles a URL, so that text must not become a link.
-fn escaped(
+fn escape_text(
     text: &str,
-    links: Links,
+    links: LinkRule,
     show: impl Fn(&str) -> String,
-    write: impl Fn(&Position<'_>) -> Written,
+    write: impl Fn(&Position<'_>) -> EscapeStyle,
 ) -> String {
     let mut escaped = String::with_capacity(text.len() + text.len() / 8);
-    let mut leads = true;
+    let mut is_at_line_start = true;
     let mut before = '\n';
     let mut is_after_url = false;
     let mut rest = text;
@@ -83,7 +83,7 @@ fn escaped(
         if let Some(found) = links.url_at_start(before, rest) {
             escaped.push_str(&show(found));
             rest = rest.get(found.len()..).unwrap_or_default();
-            leads = false;
+            is_at_line_start = false;
             before = found.chars().next_back().unwrap_or(before);
             is_after_url = true;
             continue;
@@ -95,7 +95,7 @@ fn escaped(
             escaped.push_str(scheme);
             escaped.push(WORD_JOINER);
             rest = after;
-            leads = false;
+            is_at_line_start = false;
             before = ':';
             continue;
         }
@@ -104,20 +104,20 @@ fn escaped(
             c,
             before,
             after,
-            leads,
+            is_at_line_start,
         });
-        if is_after_url && !matches!(written, Written::AsItIs | Written::As(_)) {
+        if is_after_url && !matches!(written, EscapeStyle::AsItIs | EscapeStyle::As(_)) {
             escaped.push(' ');
             is_after_url = false;
         }
         match written {
-            Written::AsItIs => escaped.push(c),
-            Written::AfterBackslash => escaped.extend(['\\', c]),
-            Written::AfterJoiner => escaped.extend([WORD_JOINER, c]),
-            Written::BeforeJoiner => escaped.extend([c, WORD_JOINER]),
-            Written::As(other) => escaped.push_str(other),
+            EscapeStyle::AsItIs => escaped.push(c),
+            EscapeStyle::AfterBackslash => escaped.extend(['\\', c]),
+            EscapeStyle::AfterJoiner => escaped.extend([WORD_JOINER, c]),
+            EscapeStyle::BeforeJoiner => escaped.extend([c, WORD_JOINER]),
+            EscapeStyle::As(other) => escaped.push_str(other),
         }
-        leads = c == '\n' || (leads && (c == ' ' || c.is_ascii_digit()));
+        is_at_line_start = c == '\n' || (is_at_line_start && (c == ' ' || c.is_ascii_digit()));
         is_after_url &= !c.is_whitespace();
         before = c;
         rest = after;
@@ -127,26 +127,28 @@ fn escaped(
 
 /// CommonMark as in GitHub, Trello, Gotify, ntfy, Teams and the targets of Apprise. Some of them
 /// turn URLs into links and some do not.
-pub(super) fn markdown(text: &str) -> String {
+pub(super) fn escape_markdown(text: &str) -> String {
     let show = |url: &str| url::without_marks(&url::without_mentions(url));
-    escaped(text, Links::Everywhere, show, |at| match at.c {
+    escape_text(text, LinkRule::Everywhere, show, |at| match at.c {
         // Two spaces make a hard line break.
-        '\n' => Written::As("  \n"),
-        '@' if !at.before.is_alphanumeric() => Written::BeforeJoiner,
+        '\n' => EscapeStyle::As("  \n"),
+        '@' if !at.before.is_alphanumeric() => EscapeStyle::BeforeJoiner,
         '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '~' | '|' | '&' | '#' => {
-            Written::AfterBackslash
+            EscapeStyle::AfterBackslash
         }
-        '+' | '-' | '=' | '.' | ')' if at.leads => Written::AfterBackslash,
-        _ => Written::AsItIs,
+        '+' | '-' | '=' | '.' | ')' if at.is_at_line_start => EscapeStyle::AfterBackslash,
+        _ => EscapeStyle::AsItIs,
     })
 }
 
 /// Discord: a backslash before any punctuation. `allowed_mentions` turns mentions off.
 pub(super) fn escape_discord(text: &str) -> String {
-    escaped(text, Links::Everywhere, str::to_owned, |at| match at.c {
-        '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '~' | '|' | '#' => Written::AfterBackslash,
-        '+' | '-' | '.' if at.leads => Written::AfterBackslash,
-        _ => Written::AsItIs,
+    escape_text(text, LinkRule::Everywhere, str::to_owned, |at| match at.c {
+        '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '~' | '|' | '#' => {
+            EscapeStyle::AfterBackslash
+        }
+        '+' | '-' | '.' if at.is_at_line_start => EscapeStyle::AfterBackslash,
+        _ => EscapeStyle::AsItIs,
     })
 }
 
@@ -154,26 +156,26 @@ pub(super) fn escape_discord(text: &str) -> String {
 /// `\&` and `\<` show their backslash. It also parses links and mentions in the format of Slack
 /// (`<http://…|text>`, `<!channel>`).
 pub(super) fn escape_mattermost(text: &str) -> String {
-    escaped(
+    escape_text(
         text,
-        Links::Everywhere,
+        LinkRule::Everywhere,
         url::without_mentions,
         |at| match at.c {
-            '`' | '*' | '_' | '[' | ']' | '~' | '|' | '#' | '>' => Written::AfterBackslash,
-            '+' | '-' | '.' | ')' if at.leads => Written::AfterBackslash,
+            '`' | '*' | '_' | '[' | ']' | '~' | '|' | '#' | '>' => EscapeStyle::AfterBackslash,
+            '+' | '-' | '.' | ')' if at.is_at_line_start => EscapeStyle::AfterBackslash,
             '\\' if !at.after.starts_with(|c: char| c.is_ascii_alphanumeric()) => {
-                Written::AfterBackslash
+                EscapeStyle::AfterBackslash
             }
-            '=' if at.leads => Written::AfterJoiner,
-            '&' if is_entity(at.after) => Written::As("&amp;"),
+            '=' if at.is_at_line_start => EscapeStyle::AfterJoiner,
+            '&' if is_entity(at.after) => EscapeStyle::As("&amp;"),
             '<' if at
                 .after
                 .starts_with(|c: char| c.is_ascii_alphabetic() || "!@#/".contains(c)) =>
             {
-                Written::BeforeJoiner
+                EscapeStyle::BeforeJoiner
             }
-            '@' if !at.before.is_alphanumeric() => Written::BeforeJoiner,
-            _ => Written::AsItIs,
+            '@' if !at.before.is_alphanumeric() => EscapeStyle::BeforeJoiner,
+            _ => EscapeStyle::AsItIs,
         },
     )
 }
@@ -191,7 +193,7 @@ fn is_entity(after: &str) -> bool {
 /// character. It makes a link only of a URL whose host has a dot, or is `localhost`.
 pub(super) fn escape_rocket_chat(text: &str) -> String {
     const MARKS: [char; 5] = ['*', '_', '~', '`', '#'];
-    let links = Links::After {
+    let links = LinkRule::After {
         after: "([",
         never_last: &[
             '.', ',', '!', '%', '~', '*', '"', '\'', ':', ';', '(', ')', '=',
@@ -207,21 +209,21 @@ pub(super) fn escape_rocket_chat(text: &str) -> String {
             })
         }
     };
-    escaped(text, links, show, |at| match at.c {
-        c if MARKS.contains(&c) => Written::AfterBackslash,
-        '.' if at.leads && at.before.is_ascii_digit() => Written::AfterBackslash,
-        '-' | '+' | '>' if at.leads => Written::AfterJoiner,
-        '(' if at.before == ']' => Written::AfterJoiner,
-        '|' | '$' if at.before == at.c => Written::AfterJoiner,
-        '<' => Written::BeforeJoiner,
-        '@' if !at.before.is_alphanumeric() => Written::BeforeJoiner,
-        _ => Written::AsItIs,
+    escape_text(text, links, show, |at| match at.c {
+        c if MARKS.contains(&c) => EscapeStyle::AfterBackslash,
+        '.' if at.is_at_line_start && at.before.is_ascii_digit() => EscapeStyle::AfterBackslash,
+        '-' | '+' | '>' if at.is_at_line_start => EscapeStyle::AfterJoiner,
+        '(' if at.before == ']' => EscapeStyle::AfterJoiner,
+        '|' | '$' if at.before == at.c => EscapeStyle::AfterJoiner,
+        '<' => EscapeStyle::BeforeJoiner,
+        '@' if !at.before.is_alphanumeric() => EscapeStyle::BeforeJoiner,
+        _ => EscapeStyle::AsItIs,
     })
 }
 
 /// Slack where it parses no marks: three characters are written as entities, and mentions are
 /// disarmed.
-pub(super) fn slack(text: &str) -> String {
+pub(super) fn escape_slack(text: &str) -> String {
     let mut written = String::with_capacity(text.len() + text.len() / 8);
     let mut before = ' ';
     let mut rest = text;

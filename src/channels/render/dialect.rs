@@ -54,17 +54,17 @@ impl Dialect {
     pub fn escape(self, text: &str) -> String {
         match self {
             Self::Plain | Self::Signal => text.to_owned(),
-            Self::Telegram | Self::Pushover | Self::Html => self.escaped_html(text),
-            Self::Markdown => chat_escaping::markdown(text),
+            Self::Telegram | Self::Pushover | Self::Html => self.escape_html(text),
+            Self::Markdown => chat_escaping::escape_markdown(text),
             Self::Discord => chat_escaping::escape_discord(text),
             Self::Mattermost => chat_escaping::escape_mattermost(text),
             Self::RocketChat => chat_escaping::escape_rocket_chat(text),
             Self::Zulip => chat_escaping::escape_zulip(text),
-            Self::Slack => chat_escaping::slack(text),
+            Self::Slack => chat_escaping::escape_slack(text),
         }
     }
 
-    fn escaped_html(self, text: &str) -> String {
+    fn escape_html(self, text: &str) -> String {
         let mut escaped = String::with_capacity(text.len() + text.len() / 8);
         for c in text.chars() {
             match c {
@@ -150,14 +150,20 @@ impl DialectWriter {
     }
 
     pub(super) fn bold(&mut self, text: &str) {
-        self.write_marked(text, "BOLD", ("<b>", "</b>"), "**");
+        self.write_emphasis(text, "BOLD", ("<b>", "</b>"), "**");
     }
 
     pub(super) fn italic(&mut self, text: &str) {
-        self.write_marked(text, "ITALIC", ("<i>", "</i>"), "_");
+        self.write_emphasis(text, "ITALIC", ("<i>", "</i>"), "_");
     }
 
-    fn write_marked(&mut self, text: &str, name: &'static str, html: (&str, &str), markdown: &str) {
+    fn write_emphasis(
+        &mut self,
+        text: &str,
+        name: &'static str,
+        html: (&str, &str),
+        markdown: &str,
+    ) {
         if text.is_empty() {
             return;
         }

@@ -1,9 +1,9 @@
 //! URLs in a text, which chats turn into links.
 
 /// Characters in the path of a URL, besides letters, digits and parentheses.
-const IN_PATH: &str = "-._~:/?#@!$&'*+,;=%";
+const PATH_CHARACTERS: &str = "-._~:/?#@!$&'*+,;=%";
 /// Characters at the end of a URL that belong to the sentence around it.
-const AT_END: [char; 10] = ['.', ',', ';', ':', '!', '?', '\'', '*', '_', '~'];
+const TRAILING_PUNCTUATION: [char; 10] = ['.', ',', ';', ':', '!', '?', '\'', '*', '_', '~'];
 /// Upper bound for the length of an HTML entity in bytes, such as
 /// `&CounterClockwiseContourIntegral;`.
 const LONGEST_ENTITY: usize = 40;
@@ -23,14 +23,14 @@ pub(super) fn at_start(text: &str) -> Option<&str> {
     }
     let mut url = text
         .get(..begin + path_length(rest))?
-        .trim_end_matches(AT_END);
+        .trim_end_matches(TRAILING_PUNCTUATION);
     // Entities at the end also belong to the sentence.
     while text
         .get(url.len()..)
         .is_some_and(|after| after.starts_with(';'))
         && let Some(before) = begin_of_entity(url)
     {
-        url = before.trim_end_matches(AT_END);
+        url = before.trim_end_matches(TRAILING_PUNCTUATION);
     }
     // Only such characters came after the host.
     text.get(..url.len().max(begin))
@@ -76,7 +76,7 @@ pub(super) fn has_domain(url: &str) -> bool {
 
 /// Length in bytes of the path, query and fragment at the beginning of a text.
 fn path_length(text: &str) -> usize {
-    let is_in_path = |c: char| c.is_alphanumeric() || IN_PATH.contains(c);
+    let is_in_path = |c: char| c.is_alphanumeric() || PATH_CHARACTERS.contains(c);
     let mut length = 0;
     let mut before = '/';
     while let Some(rest) = text.get(length..) {

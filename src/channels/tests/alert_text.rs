@@ -7,7 +7,7 @@ use super::sample::{
     alert_at, alert_now, attempt, backup, down, exit, failed, flip, moment, of_check, summary, up,
 };
 use crate::channels::alert::{
-    Alert, AlertFacts, CheckEvent, CheckFacts, Closing, DelayReason, EventContext,
+    Alert, AlertFacts, CheckEvent, CheckFacts, CloseReason, DelayReason, EventContext,
 };
 use crate::channels::render::{
     Dialect, LengthLimit, LengthUnit, TextSections, plain_summary, render_text,
@@ -26,7 +26,12 @@ pub(super) fn whole(alert: &Alert) -> String {
 }
 
 fn head(alert: &Alert) -> String {
-    format!("{} {}\n{}", alert.severity.emoji(), alert.title, alert.lead)
+    format!(
+        "{} {}\n{}",
+        alert.severity.emoji(),
+        alert.title,
+        alert.summary
+    )
 }
 
 #[test]
@@ -73,7 +78,7 @@ fn every_cause_has_a_sentence() {
         ),
         (
             FlipCause::Overrun,
-            "🔴 Nightly backup does not finish\nIt started at 03:30 and has not reported an end \
+            "🔴 Nightly backup did not finish in time\nIt started at 03:30 and has not reported an end \
              within 15 minutes (Europe/Riga).",
         ),
         (
@@ -115,7 +120,7 @@ fn every_cause_has_a_sentence() {
 #[test]
 fn a_message_includes_the_context_of_the_change() {
     let at = "2026-11-20T01:45:00Z";
-    let also = EventContext {
+    let context = EventContext {
         delay: Some(DelayReason::DailyLimit),
         up_since: Some(moment("2026-11-20T01:40:00Z")),
         unreported_changes: Some((9, moment("2026-11-19T12:05:00Z"))),
@@ -129,18 +134,18 @@ fn a_message_includes_the_context_of_the_change() {
         backup(),
         CheckEvent::Down {
             flip: flip(at, Status::Down, FlipCause::MissedPing),
-            also,
+            context,
         },
     );
     assert!(
-        alert.lead.ends_with(
+        alert.summary.ends_with(
             "Before that it was up for 5 minutes. Its status changed 9 times since yesterday \
              14:05. overdue accepted no pings from 01:10 until 07:42, so its ping may have been \
              lost. It went down within the maintenance window “updates”. This message is late: \
              the channel had reached its daily limit (most-a-day)."
         ),
         "{}",
-        alert.lead
+        alert.summary
     );
 }
 
@@ -158,12 +163,12 @@ fn unknown_facts_are_omitted() {
     };
     let alert = of_check(check, down("2026-11-20T01:45:00Z", FlipCause::MissedPing));
     assert_eq!(
-        alert.lead,
+        alert.summary,
         "It had until 03:45 to report (Europe/Riga). No success signal has come since yesterday \
          03:31."
     );
     assert_eq!(
-        alert.short,
+        alert.one_line,
         "DOWN: Nightly backup. Nothing by 03:45 (Europe/Riga)."
     );
     // Its last ping before that is no longer stored. A check without pings has none.
@@ -180,10 +185,10 @@ fn unknown_facts_are_omitted() {
     let alert = of_check(backup(), down("2026-11-19T06:25:00Z", FlipCause::Fail));
     assert!(
         alert
-            .lead
+            .summary
             .starts_with("It reported a failure yesterday at 08:25 (Europe/Riga)"),
         "{}",
-        alert.lead
+        alert.summary
     );
 }
 
@@ -228,12 +233,12 @@ fn the_end_of_a_downtime_names_its_duration() {
                 flip,
                 down,
                 was_notified,
-                also,
+                context,
             } => CheckEvent::Up {
                 flip,
                 down,
                 was_notified,
-                also: EventContext { delay, ..also },
+                context: EventContext { delay, ..context },
             },
             event => event,
         };
@@ -249,21 +254,21 @@ fn the_end_of_a_downtime_names_its_duration() {
 
 #[test]
 fn a_closed_alert_names_the_reason() {
-    for (why, words, reason) in [
+    for (close_reason, words, reason) in [
         (
-            Closing::Paused,
+            CloseReason::Paused,
             "🔔 Nightly backup was paused\nIt was down when it was paused at 08:57 \
              (Europe/Riga).",
             "it was paused",
         ),
         (
-            Closing::Deleted,
+            CloseReason::Deleted,
             "🔔 Nightly backup was deleted\nIt was down when it was deleted at 08:57 \
              (Europe/Riga).",
             "it was deleted",
         ),
         (
-            Closing::Unassigned,
+            CloseReason::Unassigned,
             "🔔 Alerts about Nightly backup are no longer sent to this channel\nIt was down when \
              alerts about it stopped going to this channel at 08:57 (Europe/Riga).",
             "alerts about it are no longer sent to this channel",
@@ -273,7 +278,7 @@ fn a_closed_alert_names_the_reason() {
             backup(),
             CheckEvent::Closed {
                 at: moment("2026-11-20T06:57:00Z"),
-                why,
+                reason: close_reason,
             },
         );
         assert_eq!(
@@ -285,7 +290,8 @@ fn a_closed_alert_names_the_reason() {
             panic!()
         };
         let sent: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
-        let annotations = serde_json::json!({ "summary": alert.title, "description": alert.lead });
+        let annotations =
+            serde_json::json!({ "summary": alert.title, "description": alert.summary });
         assert_eq!(sent[0]["annotations"], annotations);
     }
 }
@@ -307,8 +313,8 @@ fn one_message_lists_several_checks() {
         "🔴 Home: 2 checks went down, 1 is up again\n\
          \n\
          Down:\n\
-         • job 0 (no signal since yesterday 03:31)\n\
-         • job 1 (no signal since yesterday 03:31)\n\
+         • job 0 (no success since yesterday 03:31)\n\
+         • job 1 (no success since yesterday 03:31)\n\
          \n\
          Up again:\n\
          • job 0\n\
@@ -339,14 +345,14 @@ fn one_message_lists_several_checks() {
             until,
             checks: briefs(2)
         })),
-        "⚠️ Home: 2 checks may have missed their reports\n\
+        "⚠️ Home: Pings of 2 checks may have been lost\n\
          overdue could not accept pings from 01:10 until 07:42 (Europe/Riga), 6 h 32 min in all. \
-         These checks fell due in that time and have not reported since. Their pings may have \
+         These checks were due in that time and have not reported since. Their pings may have \
          been lost.\n\
          \n\
          Checks:\n\
-         • job 0 (no signal since yesterday 03:31)\n\
-         • job 1 (no signal since yesterday 03:31)\n\
+         • job 0 (no success since yesterday 03:31)\n\
+         • job 1 (no success since yesterday 03:31)\n\
          \n\
          https://overdue.example.org/projects/00000000-0000-0000-0000-000000000009/checks/"
     );
@@ -400,7 +406,7 @@ fn a_test_names_its_channel() {
          overdue.example.org arrive here."
     );
     assert_eq!(
-        alert.short,
+        alert.one_line,
         "TEST from overdue: channel ops mail of project Home on overdue.example.org."
     );
 }
@@ -495,7 +501,7 @@ fn a_phone_gets_one_line() {
             backup(),
             down("2026-11-20T01:45:00Z", FlipCause::MissedPing)
         )
-        .short,
+        .one_line,
         "DOWN: Nightly backup. Expected 03:30, nothing by 03:45 (Europe/Riga)."
     );
     assert_eq!(
@@ -512,7 +518,7 @@ fn a_phone_gets_one_line() {
         ),
     );
     assert_eq!(
-        up.short,
+        up.one_line,
         "UP: Nightly backup. It was down for 5 h 12 min, from 03:45 until 08:57."
     );
 }

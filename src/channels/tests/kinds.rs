@@ -420,7 +420,7 @@ fn the_incident_of_a_deleted_check_is_closed() {
         deleted,
         crate::channels::alert::CheckEvent::Closed {
             at: attempt().at,
-            why: crate::channels::alert::Closing::Deleted,
+            reason: crate::channels::alert::CloseReason::Deleted,
         },
     );
     let steps = prepare(&example("pd"), &alert, &attempt()).unwrap();
@@ -481,7 +481,7 @@ fn a_webhook_that_becomes_too_long_is_unsendable_and_names_the_template() {
         );
         assert_eq!(
             (judged.verdict, judged.error.as_str()),
-            (crate::channels::Verdict::Failed, reason)
+            (crate::channels::Verdict::MessageRejected, reason)
         );
     }
 }

@@ -8,7 +8,7 @@ use crate::channels::{TransportReply, Verdict};
 #[test]
 fn replies_of_mail_servers_and_commands() {
     use MailStage::{Content, Recipient, Session};
-    use Verdict::{ChannelRejected, Delivered, Failed};
+    use Verdict::{ChannelRejected, Delivered, MessageRejected};
     for (code, stage, expected) in [
         (250, Content, Delivered),
         (421, Session, Verdict::RETRY),
@@ -18,8 +18,8 @@ fn replies_of_mail_servers_and_commands() {
         (551, Recipient, ChannelRejected),
         (450, Recipient, Verdict::RETRY),
         (550, Session, Verdict::RETRY),
-        (552, Content, Failed),
-        (554, Content, Failed),
+        (552, Content, MessageRejected),
+        (554, Content, MessageRejected),
         (554, Session, Verdict::RETRY),
     ] {
         let answer = TransportReply::Mail {
@@ -43,7 +43,11 @@ fn replies_of_mail_servers_and_commands() {
             Verdict::RETRY,
             "exit status 75: no disk",
         ),
-        (CommandStatus::Exit(1), Failed, "exit status 1: no disk"),
+        (
+            CommandStatus::Exit(1),
+            MessageRejected,
+            "exit status 1: no disk",
+        ),
         (
             CommandStatus::Exit(127),
             ChannelRejected,
@@ -51,7 +55,7 @@ fn replies_of_mail_servers_and_commands() {
         ),
         (
             CommandStatus::Signal(9),
-            Failed,
+            MessageRejected,
             "ended by signal 9: no disk",
         ),
         (
@@ -99,11 +103,11 @@ fn replies_of_mail_servers_and_commands() {
     };
     assert_eq!(
         judged_after(&example("shell"), 1, 0, &failed).verdict,
-        Failed
+        MessageRejected
     );
     assert_eq!(
         judged_after(&example("webhook"), 1, 0, &answer(422, &[], "")).verdict,
-        Failed
+        MessageRejected
     );
     let judged = judged_at(
         &example("ntfy"),

@@ -96,7 +96,7 @@ proptest! {
                         "{dialect:?} {limit:?}: {}",
                         rendered.text
                     );
-                    if most > 300 && (title || !alert.lead.is_empty() || plain) {
+                    if most > 300 && (title || !alert.summary.is_empty() || plain) {
                         prop_assert!(!rendered.text.is_empty());
                     }
                     let units = rendered.text.encode_utf16().count();

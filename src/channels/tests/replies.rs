@@ -68,17 +68,17 @@ pub(super) fn later(seconds: u64) -> Verdict {
 
 #[test]
 fn common_http_statuses() {
-    use Verdict::{Delivered, Failed};
+    use Verdict::{Delivered, MessageRejected};
     for (status, expected) in [
         (200, Delivered),
         (204, Delivered),
         (301, Verdict::RETRY),
-        (400, Failed),
+        (400, MessageRejected),
         (401, Verdict::RETRY),
         (404, Verdict::RETRY),
         (408, Verdict::RETRY),
-        (413, Failed),
-        (422, Failed),
+        (413, MessageRejected),
+        (422, MessageRejected),
         (429, Verdict::RETRY),
         (500, Verdict::RETRY),
         (503, Verdict::RETRY),
@@ -110,11 +110,11 @@ fn common_http_statuses() {
 
 #[test]
 fn responses_with_a_special_meaning_for_a_kind() {
-    use Verdict::{ChannelRejected, Delivered, Failed};
+    use Verdict::{ChannelRejected, Delivered, MessageRejected};
     let none: &[(&str, &str)] = &[];
     for (kind, status, headers, body, expected) in [
         ("webhook", 410, none, "", ChannelRejected),
-        ("webhook", 400, none, "", Failed),
+        ("webhook", 400, none, "", MessageRejected),
         ("webhook", 404, none, "", Verdict::RETRY),
         (
             "ntfy",
@@ -154,7 +154,7 @@ fn responses_with_a_special_meaning_for_a_kind() {
             400,
             none,
             r#"{"ok":false,"description":"Bad Request: can't parse entities"}"#,
-            Failed,
+            MessageRejected,
         ),
         ("telegram", 401, none, "{\"ok\":false}", ChannelRejected),
         ("telegram", 403, none, "{\"ok\":false}", ChannelRejected),
@@ -171,10 +171,16 @@ fn responses_with_a_special_meaning_for_a_kind() {
             },
         ),
         ("slack", 403, none, "", Verdict::RETRY),
-        ("slack", 400, none, "invalid_payload", Failed),
+        ("slack", 400, none, "invalid_payload", MessageRejected),
         ("mattermost", 404, none, "", Verdict::RETRY),
         ("rocketchat", 200, none, "{\"success\":true}", Delivered),
-        ("rocketchat", 200, none, "{\"success\":false}", Failed),
+        (
+            "rocketchat",
+            200,
+            none,
+            "{\"success\":false}",
+            MessageRejected,
+        ),
         ("msteamsw", 202, none, "", Delivered),
         ("po", 200, none, "{\"status\":1}", Delivered),
         ("po", 200, none, "{\"status\":0}", Verdict::RETRY),
@@ -190,7 +196,7 @@ fn responses_with_a_special_meaning_for_a_kind() {
             400,
             none,
             r#"{"message":"cannot be blank","status":0}"#,
-            Failed,
+            MessageRejected,
         ),
         (
             "po",
@@ -250,7 +256,13 @@ fn responses_with_a_special_meaning_for_a_kind() {
             "{\"error\":{\"code\":-6}}",
             ChannelRejected,
         ),
-        ("signal", 200, none, "{\"error\":{\"code\":-1}}", Failed),
+        (
+            "signal",
+            200,
+            none,
+            "{\"error\":{\"code\":-1}}",
+            MessageRejected,
+        ),
         (
             "signal",
             200,
@@ -263,7 +275,7 @@ fn responses_with_a_special_meaning_for_a_kind() {
         ),
         ("sms", 201, none, "", Delivered),
         ("sms", 400, none, "{\"code\":21211}", ChannelRejected),
-        ("sms", 400, none, "{\"code\":21617}", Failed),
+        ("sms", 400, none, "{\"code\":21617}", MessageRejected),
         ("apprise", 204, none, "", ChannelRejected),
         ("apprise", 424, none, "", Delivered),
         ("alertmanager", 400, none, "", Verdict::RETRY),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::channels::alert::{
-    Alert, AlertFacts, CheckEvent, CheckFacts, CheckSummary, Closing, EventContext, PingFacts,
+    Alert, AlertFacts, CheckEvent, CheckFacts, CheckSummary, CloseReason, EventContext, PingFacts,
     RenderContext, SendAttempt,
 };
 use crate::channels::alert_text;
@@ -45,7 +45,7 @@ pub(super) fn flip(at: &str, to: Status, cause: FlipCause) -> Flip {
 pub(super) fn down(at: &str, cause: FlipCause) -> CheckEvent {
     CheckEvent::Down {
         flip: flip(at, Status::Down, cause),
-        also: EventContext::default(),
+        context: EventContext::default(),
     }
 }
 
@@ -56,7 +56,7 @@ pub(super) fn up(from: &str, at: &str, cause: FlipCause, was_notified: bool) -> 
         flip,
         down,
         was_notified,
-        also: EventContext::default(),
+        context: EventContext::default(),
     }
 }
 
@@ -204,7 +204,7 @@ pub(super) fn every_event() -> Vec<(&'static str, Alert)> {
     };
     let closed = CheckEvent::Closed {
         at: moment("2026-11-20T06:00:00Z"),
-        why: Closing::Paused,
+        reason: CloseReason::Paused,
     };
     let briefs = || {
         vec![

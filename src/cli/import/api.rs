@@ -101,7 +101,7 @@ impl ImportApiArgs {
         let config = OutboundConfig {
             proxy,
             ca_file,
-            with_pins: false,
+            mentions_tls_pin: false,
             ..OutboundConfig::default()
         };
         let outbound =

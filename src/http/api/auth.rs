@@ -22,7 +22,7 @@ pub(crate) struct ApiCaller {
     pub(crate) project: ProjectId,
     /// True if the caller may not write, and sees nothing by which a check could be pinged or
     /// changed.
-    pub(crate) read_only: bool,
+    pub(crate) is_read_only: bool,
 }
 
 /// Returns the key in the header. If it is present, even empty, no other key counts.
@@ -41,9 +41,9 @@ pub(in crate::http) fn authenticate(
     }
     let Some(key) = server.handle.find_api_key(key) else {
         if tracing::enabled!(Level::DEBUG)
-            && let Some(left_out) = WRONG_KEY_LOG_LIMIT.admit(server.handle.now())
+            && let Some(suppressed) = WRONG_KEY_LOG_LIMIT.admit(server.handle.now())
         {
-            tracing::debug!(from = %from(), "an unknown API key was rejected{left_out}");
+            tracing::debug!(from = %from(), "an unknown API key was rejected{suppressed}");
         }
         return Err(HttpError::WrongKey);
     };
@@ -51,7 +51,7 @@ pub(in crate::http) fn authenticate(
     let caller = ApiCaller {
         key: key.id,
         project: key.project,
-        read_only: key.secret.access() != KeyAccess::ReadWrite,
+        is_read_only: key.secret.access() != KeyAccess::ReadWrite,
     };
     if let Some(limit) = &server.api.rate_limit {
         limit

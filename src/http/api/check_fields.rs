@@ -1,4 +1,4 @@
-//! Parses bodies of create and update requests to [`CheckEdit`]s, or to one error message.
+//! Parses bodies of create and update requests into [`CheckEdit`]s, or into one error message.
 
 mod document;
 

@@ -6,14 +6,17 @@ use std::fmt::{Display, Write as _};
 /// An object that is being written. Members are written in the order of the calls.
 pub(crate) struct JsonObject<'a> {
     out: &'a mut String,
-    empty: bool,
+    is_empty: bool,
 }
 
 impl<'a> JsonObject<'a> {
     /// Begins an object at the end of a text.
     pub(crate) fn begin(out: &'a mut String) -> Self {
         out.push('{');
-        Self { out, empty: true }
+        Self {
+            out,
+            is_empty: true,
+        }
     }
 
     /// Ends the object.
@@ -24,7 +27,7 @@ impl<'a> JsonObject<'a> {
     /// Writes a member with a value written by `write`. The name is a constant and needs no
     /// escapes.
     pub(crate) fn member(&mut self, name: &str, write: impl FnOnce(&mut String)) -> &mut Self {
-        if !std::mem::take(&mut self.empty) {
+        if !std::mem::take(&mut self.is_empty) {
             self.out.push(',');
         }
         self.out.push('"');

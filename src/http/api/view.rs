@@ -30,7 +30,7 @@ pub(crate) struct ApiView {
     /// Version of the API in the request.
     pub(crate) version: ApiVersion,
     /// True for a read-only key: omits everything by which a check could be pinged or changed.
-    pub(crate) read_only: bool,
+    pub(crate) is_read_only: bool,
 }
 
 /// Members of a check that are written: see [protocol](crate::docs::protocol).
@@ -94,7 +94,7 @@ impl ApiView {
             format: BadgeFormat::Svg,
         };
         self.write_url(object, "badge_url", |out| badge.write(out));
-        if self.read_only {
+        if self.is_read_only {
             object.unescaped("unique_key", |out| {
                 write_display(UniqueKey::of_check(check.uuid), out);
             });

@@ -19,7 +19,7 @@ const MAX_LABEL_CHARS: usize = 100;
 
 /// Draws a badge as one SVG document, without identifiers, so that one HTML page can contain
 /// several.
-pub(super) fn draw(label: &str, status: &str, colour: &str) -> String {
+pub(super) fn draw(label: &str, status: &str, color: &str) -> String {
     let title = escape_xml(&format!("{label}: {status}"));
     let label = truncate_label(label);
     let label_width = text_width::width_in_pixels(&label, TEXT_SIZE);
@@ -36,7 +36,7 @@ pub(super) fn draw(label: &str, status: &str, colour: &str) -> String {
         r##"<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">
 <title>{title}</title>
 <path fill="#555" d="M{middle} 0H3a3 3 0 0 0-3 3v14a3 3 0 0 0 3 3h{middle_inner}z"/>
-<path fill="{colour}" d="M{middle} 0H{inner}a3 3 0 0 1 3 3v14a3 3 0 0 1-3 3H{middle}z"/>
+<path fill="{color}" d="M{middle} 0H{inner}a3 3 0 0 1 3 3v14a3 3 0 0 1-3 3H{middle}z"/>
 <g fill="#fff" text-anchor="middle" {font}>
 {label}
 {status}

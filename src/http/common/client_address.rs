@@ -33,13 +33,13 @@ impl Client {
     /// can forge all entries before it. If all belong to trusted proxies, it is the first. See
     /// [protocol](crate::docs::protocol).
     pub(crate) fn from_headers(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> Self {
-        let spoken = peer.scheme;
+        let connection_scheme = peer.scheme;
         let peer = peer.address.ip().to_canonical();
         let trusts = |addr| is_trusted(addr, trusted);
         if !trusts(peer) {
             return Self {
                 addr: peer,
-                scheme: spoken,
+                scheme: connection_scheme,
             };
         }
         let hops = if headers.contains_key(FORWARDED_FOR) {
@@ -61,7 +61,7 @@ impl Client {
         let scheme = proto.map_or(hop.scheme, |proto| parse_scheme(proto.trim()));
         Self {
             addr: hop.addr.unwrap_or(peer),
-            scheme: scheme.unwrap_or(spoken),
+            scheme: scheme.unwrap_or(connection_scheme),
         }
     }
 }

@@ -92,7 +92,7 @@ impl ConnectionState {
     }
 
     /// Waits until the connection is asked to close and still waits for its client.
-    pub(crate) async fn close_requested(&self) -> ClientWait {
+    pub(crate) async fn wait_for_close_request(&self) -> ClientWait {
         loop {
             self.close_signal.notified().await;
             sleep(CLOSE_DELAY).await;

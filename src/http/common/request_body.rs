@@ -79,7 +79,8 @@ pub(crate) async fn read_whole(
 }
 
 /// Reads a body and keeps its first `keep` bytes. If the budget for long bodies is exhausted, it
-/// keeps fewer, but never fewer than 10,000. The rest is read and dropped, up to 10 MiB in all.
+/// keeps fewer, but never fewer than [`UNBUDGETED_BYTES`]. The rest is read and dropped, up to
+/// [`MAX_READ_BYTES`] in all.
 pub(crate) async fn read_prefix(
     body: IncomingBody<'_>,
     keep: usize,

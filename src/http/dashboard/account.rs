@@ -29,12 +29,12 @@ use crate::operations;
 #[template(path = "account.html", config = "src/http/dashboard/askama.toml")]
 struct AccountPage {
     frame: Layout,
-    own: String,
+    page_url: String,
     name: String,
     /// Page on which the name is changed. `None` if the viewer is not an owner.
     user_page: Option<String>,
     zone: String,
-    zone_is_wrong: Option<String>,
+    zone_error: Option<String>,
     themes: [(&'static str, bool); 3],
     shortcuts: bool,
     orders: Vec<(String, &'static str, bool)>,
@@ -43,7 +43,7 @@ struct AccountPage {
     /// Number of unused recovery codes. `None` if there is no second factor.
     recovery_codes: Option<usize>,
     asks_password: bool,
-    password_is_wrong: Option<&'static str>,
+    password_error: Option<&'static str>,
     has_password: bool,
     sessions: Vec<BrowserSessionRow>,
 }
@@ -86,15 +86,18 @@ pub(super) fn own_account(
     ))
 }
 
-fn render_page(request: &PageRequest, wrong: AccountFormErrors<'_>) -> Result<HtmlPage, PageError> {
+fn render_page(
+    request: &PageRequest,
+    errors: AccountFormErrors<'_>,
+) -> Result<HtmlPage, PageError> {
     let (user, this) = own_account(request)?;
-    let is_refused = wrong.zone.is_some() || wrong.password.is_some();
+    let is_refused = errors.zone.is_some() || errors.password.is_some();
     let own = |field: &str, stored: &str| {
-        wrong
+        errors
             .submitted
             .map_or_else(|| stored.to_owned(), |form| form.get(field).to_owned())
     };
-    let preferences = wrong.submitted.map_or_else(
+    let preferences = errors.submitted.map_or_else(
         || user.preferences.clone(),
         |form| parse_preferences(form, &user.preferences),
     );
@@ -110,14 +113,14 @@ fn render_page(request: &PageRequest, wrong: AccountFormErrors<'_>) -> Result<Ht
     });
     let account = AccountPage {
         frame: request.layout("Account"),
-        own: request.page_url(&Page::Account()),
+        page_url: request.page_url(&Page::Account()),
         name: user.name.as_str().into(),
         user_page: user
             .grant
             .is_owner()
             .then(|| request.page_url(&Page::User(user.uuid))),
         zone: own("zone", request.viewer.zone.name()),
-        zone_is_wrong: wrong.zone,
+        zone_error: errors.zone,
         themes: Theme::ALL.map(|theme| (theme.name(), theme == preferences.theme)),
         shortcuts: preferences.shortcuts,
         orders: sort_options(preferences.list.order),
@@ -128,7 +131,7 @@ fn render_page(request: &PageRequest, wrong: AccountFormErrors<'_>) -> Result<Ht
             .as_ref()
             .map(|second| second.recovery_hashes.len()),
         asks_password: needs_password(request),
-        password_is_wrong: wrong.password,
+        password_error: errors.password,
         has_password: user.password.is_some(),
         sessions: sessions
             .iter()
@@ -277,12 +280,12 @@ pub(super) async fn save_preferences(
     let zone = match Timezone::parse(form.get("zone").trim()) {
         Ok(zone) => zone,
         Err(error) => {
-            let wrong = AccountFormErrors {
+            let errors = AccountFormErrors {
                 submitted: Some(form),
                 zone: Some(error.to_string()),
                 ..AccountFormErrors::default()
             };
-            return Ok(render_page(request, wrong)?.into());
+            return Ok(render_page(request, errors)?.into());
         }
     };
     let preferences = Some(UserPreferences {

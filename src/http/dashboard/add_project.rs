@@ -15,22 +15,22 @@ use crate::operations::{self, OperationError};
 #[template(path = "add_project.html", config = "src/http/dashboard/askama.toml")]
 struct AddProjectPage<'a> {
     frame: Layout,
-    own: String,
+    page_url: String,
     name: &'a str,
-    is_wrong: Option<String>,
+    name_error: Option<String>,
 }
 
 pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(render_page(request, "", None).into())
 }
 
-fn render_page(request: &PageRequest, name: &str, is_wrong: Option<String>) -> HtmlPage {
-    let is_refused = is_wrong.is_some();
+fn render_page(request: &PageRequest, name: &str, name_error: Option<String>) -> HtmlPage {
+    let is_refused = name_error.is_some();
     let html = HtmlPage::from_template(&AddProjectPage {
         frame: request.layout("New project"),
-        own: request.page_url(&Page::AddProject()),
+        page_url: request.page_url(&Page::AddProject()),
         name,
-        is_wrong,
+        name_error,
     });
     if is_refused {
         html.with_invalid_form()

@@ -20,7 +20,7 @@ const MAX_CHOICES: usize = 1000;
 #[template(path = "badges.html", config = "src/http/dashboard/askama.toml")]
 struct BadgesPage {
     frame: Layout,
-    own: String,
+    page_url: String,
     /// Subject of the badge: `all`, `tag:` with a tag, or `check:` with a UUID.
     of: String,
     tags: Vec<String>,
@@ -42,13 +42,13 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     let mut tags = BTreeSet::new();
     let mut checks = Vec::new();
     request.handle().for_each_check(project.id, |check| {
-        let own = check
+        let check_tags = check
             .settings
             .tags
             .as_str()
             .split_whitespace()
             .map(str::to_owned);
-        tags.extend(own.take(MAX_CHOICES.saturating_sub(tags.len())));
+        tags.extend(check_tags.take(MAX_CHOICES.saturating_sub(tags.len())));
         if checks.len() < MAX_CHOICES {
             let uuid = check.badge.to_string();
             let name = check.settings.name.as_str();
@@ -104,7 +104,7 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     };
     let badges = BadgesPage {
         frame: request.layout("Badges"),
-        own: request.page_url(&Page::Badges(project.uuid)),
+        page_url: request.page_url(&Page::Badges(project.uuid)),
         of,
         tags: tags.into_iter().collect(),
         checks,

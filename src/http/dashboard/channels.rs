@@ -18,10 +18,10 @@ use super::page_error::PageError;
 use super::page_handler::{HtmlPage, PageResponse};
 use super::page_messages::Banner;
 use super::page_request::PageRequest;
-use super::page_routes::{Need, Page};
+use super::page_routes::{Page, RequiredRight};
 use super::time_display::DisplayTime;
 use crate::channels;
-use crate::channels::transport_reply::shown as shown_error;
+use crate::channels::transport_reply::visible_error;
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::formatting::format_count;
 use crate::domain::ids::ChannelId;
@@ -37,7 +37,7 @@ pub(super) use actions::{delete_channel, enable_channel, send_test, set_checks, 
 pub(super) use form::{create_channel, show_add, show_edit, update_channel};
 
 #[derive(Template)]
-#[template(path = "integrations.html", config = "src/http/dashboard/askama.toml")]
+#[template(path = "channels.html", config = "src/http/dashboard/askama.toml")]
 struct ChannelListPage {
     frame: Layout,
     may_write: bool,
@@ -50,7 +50,7 @@ struct ChannelListRow {
     kind: &'static str,
     target: String,
     checks: String,
-    shape: &'static str,
+    style: &'static str,
     state: &'static str,
     since: Option<DisplayTime>,
     reason: String,
@@ -66,7 +66,7 @@ struct ChannelLinks {
     test: String,
     edit: String,
     enable: String,
-    remove: String,
+    delete: String,
 }
 
 /// A channel kind that can be added.
@@ -106,9 +106,9 @@ fn render_page(request: &PageRequest, notes: Vec<Banner>) -> Result<HtmlPage, Pa
     };
     let tile = |kind: &'static ChannelKind| ChannelKindTile {
         title: kind.title,
-        link: request.page_url(&Page::AddIntegration(project.uuid, kind)),
+        link: request.page_url(&Page::AddChannel(project.uuid, kind)),
     };
-    let may_write = request.is_allowed(Need::Write);
+    let may_write = request.is_allowed(RequiredRight::Write);
     let mut kinds: Vec<_> = channels::all_kinds()
         .filter(|kind| may_write && !kind.operator_only)
         .map(tile)
@@ -148,7 +148,7 @@ fn channel_row(
 ) -> ChannelListRow {
     let when = |at| Some(DisplayTime::relative(at, &request.time_formatter()));
     let transports = request.handle().transports();
-    let may_write = request.is_allowed(Need::Write);
+    let may_write = request.is_allowed(RequiredRight::Write);
     let (status, waiting, shown) = request.handle().with_state(|state| {
         let shown = state.display_settings(channel).into_owned();
         (
@@ -158,7 +158,7 @@ fn channel_row(
         )
     });
     let (since, reason) = status.reason(may_write);
-    let (shape, state, since) = match status {
+    let (style, state, since) = match status {
         ChannelStatus::Disabled(..) => ("paused", "Disabled", since.and_then(when)),
         ChannelStatus::CannotDeliver(_) => ("down", "Cannot deliver", None),
         ChannelStatus::Failing(..) => ("down", "Failing, first error", since.and_then(when)),
@@ -183,7 +183,7 @@ fn channel_row(
         format!(
             "Refused for {}: {}",
             refused.address,
-            shown_error(&refused.reason, may_write)
+            visible_error(&refused.reason, may_write)
         )
     });
     let unsubscribed = channel.health.unsubscribed.join(", ");
@@ -210,7 +210,7 @@ fn channel_row(
         } else {
             format!("{assigned} of {}", format_count(checks, "check"))
         },
-        shape,
+        style,
         state,
         since,
         reason,
@@ -222,10 +222,10 @@ fn channel_row(
         },
         is_disabled: channel.health.disabled.is_some() || !channel.health.unsubscribed.is_empty(),
         links: ChannelLinks {
-            test: request.page_url(&Page::TestIntegration(channel.uuid)),
-            edit: request.page_url(&Page::EditIntegration(channel.uuid)),
-            enable: request.page_url(&Page::EnableIntegration(channel.uuid)),
-            remove: request.page_url(&Page::RemoveIntegration(channel.uuid)),
+            test: request.page_url(&Page::TestChannel(channel.uuid)),
+            edit: request.page_url(&Page::EditChannel(channel.uuid)),
+            enable: request.page_url(&Page::EnableChannel(channel.uuid)),
+            delete: request.page_url(&Page::DeleteChannel(channel.uuid)),
         },
     }
 }
@@ -259,15 +259,17 @@ fn notes_of(tested: &ChannelTestResults) -> Vec<Banner> {
     }
 }
 
+/// Message about a channel of a group that was not tested in time.
+const NO_TIME_FOR_TEST_TEXT: &str =
+    "Not tested: the time limit for all tests was reached. Test this channel separately.";
+
 /// Reason why the test of a channel in a group has no result, as a message.
 fn note_of_missing_result(error: &OperationError) -> Banner {
     match error {
         OperationError::NoTestResult => {
             Banner::warning("No result yet; the test may still arrive.".to_owned())
         }
-        OperationError::NoTimeForTest => {
-            Banner::warning("Not tested: no time was left. Test the channel alone.".to_owned())
-        }
+        OperationError::NoTimeForTest => Banner::warning(NO_TIME_FOR_TEST_TEXT.to_owned()),
         OperationError::DisabledByOperator => {
             Banner::warning("Not tested: the operator has disabled it.".to_owned())
         }
@@ -295,10 +297,7 @@ mod tests {
             text(OperationError::NoTestResult),
             "No result yet; the test may still arrive."
         );
-        assert_eq!(
-            text(OperationError::NoTimeForTest),
-            "Not tested: no time was left. Test the channel alone."
-        );
+        assert_eq!(text(OperationError::NoTimeForTest), NO_TIME_FOR_TEST_TEXT);
         assert_eq!(
             text(OperationError::Removed),
             "Not tested: the object has been deleted in the meantime."

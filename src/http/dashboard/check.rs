@@ -1,7 +1,6 @@
 //! Pages of a check: its status with the explanation, its log, and its settings.
 
 mod actions;
-mod cloaked;
 mod delete;
 mod edit;
 mod form_fields;
@@ -15,6 +14,7 @@ mod parent_names;
 mod ping_details;
 mod plot;
 mod schedule_preview;
+mod unique_key_redirect;
 
 use super::page_error::PageError;
 use super::page_request::PageRequest;
@@ -28,13 +28,13 @@ use crate::domain::timezone::Timezone;
 use crate::domain::uptime::MAX_FLIPS;
 
 pub(super) use actions::{copy, pause, ping, resume, set_channels, set_zone};
-pub(super) use cloaked::redirect_from_key;
-pub(super) use delete::{delete_check, show as show_remove};
+pub(super) use delete::{delete_check, show as show_delete};
 pub(super) use edit::{show_add, show_edit, submit_new_check, update_check};
 pub(super) use log::show as show_log;
 pub(super) use overview::show as show_detail;
 pub(super) use ping_details::{download_body as show_body, show as show_ping};
 pub(super) use schedule_preview::show as show_preview;
+pub(super) use unique_key_redirect::redirect_from_key;
 
 /// Number of months before the current one whose flips are shown.
 const FLIP_MONTHS: i64 = 2;
@@ -45,7 +45,7 @@ struct CheckHeader {
     /// URL of the list of its project.
     list: String,
     /// URL of its overview page.
-    here: String,
+    page_url: String,
 }
 
 impl CheckHeader {
@@ -56,7 +56,7 @@ impl CheckHeader {
             list: request
                 .list_return()
                 .list_url(&request.page_url(&Page::Checks(request.project()?.uuid))),
-            here: request.page_url_with_return(&Page::Check(check.uuid)),
+            page_url: request.page_url_with_return(&Page::Check(check.uuid)),
         })
     }
 }

@@ -15,7 +15,7 @@ use super::page_error::PageError;
 use super::page_handler::{HtmlPage, PageResponse};
 use super::page_messages::Banner;
 use super::page_request::PageRequest;
-use super::page_routes::{Need, Page};
+use super::page_routes::{Page, RequiredRight};
 use crate::domain::formatting::format_count;
 use crate::domain::ids::ChannelId;
 use crate::domain::project::{Channel, KeySecret, PingKey};
@@ -53,7 +53,7 @@ struct CheckListFragment {
 /// Values for the templates.
 struct CheckList {
     wanted: CheckListQuery,
-    here: String,
+    page_url: String,
     tiles: Vec<StatusTile>,
     tags: Vec<TagOption>,
     rows: Vec<CheckListRow>,
@@ -139,7 +139,7 @@ fn render_list(
     ));
     let list = CheckList {
         given,
-        ..CheckList::of(request, wanted, scan, &channels)?
+        ..CheckList::new(request, wanted, scan, &channels)?
     };
     let shows_key = list.first.is_some();
     let html = match &*request.fragment {
@@ -169,12 +169,12 @@ fn scan_checks(
             let status = state.visible_status(settings, request.now);
             let runs = state.run.is_some();
             let shown = DisplayStatus::from_status(status, runs);
-            let is_untold = !settings
+            let has_no_channel = !settings
                 .channels
                 .iter()
                 .any(|channel| channels.contains(channel));
             scan.all += 1;
-            scan.without_channels += usize::from(is_untold);
+            scan.without_channels += usize::from(has_no_channel);
             for counted in DisplayStatus::ALL
                 .into_iter()
                 .filter(|shown| shown.includes(status, runs))
@@ -188,7 +188,7 @@ fn scan_checks(
                     scan.tags.insert(tag.to_owned(), shown);
                 }
             }
-            if filter.matches(&check, status, is_untold) {
+            if filter.matches(&check, status, has_no_channel) {
                 let last = state.last_ping;
                 let next = state.next_ping();
                 scan.items.push(CheckListItem {
@@ -225,10 +225,12 @@ fn no_alerts_banner(
         let link = request
             .project()
             .ok()
-            .map(|project| request.page_url(&Page::Integrations(project.uuid)));
+            .map(|project| request.page_url(&Page::Channels(project.uuid)));
         let note = Banner::warning(text);
         return Some(match link {
-            Some(link) if request.is_allowed(Need::Write) => note.with_link("Add one", link),
+            Some(link) if request.is_allowed(RequiredRight::Write) => {
+                note.with_link("Add a channel", link)
+            }
             _ => note,
         });
     }
@@ -269,17 +271,17 @@ fn channel_names(request: &PageRequest) -> Result<Vec<(String, String)>, PageErr
 }
 
 impl CheckList {
-    fn of(
+    fn new(
         request: &PageRequest,
         wanted: CheckListQuery,
         scan: ListScan,
         channels: &HashSet<ChannelId>,
     ) -> Result<Self, PageError> {
-        let here = request.page_url(&request.page);
+        let page_url = request.page_url(&request.page);
         let project = request.project()?;
         let tiles = DisplayStatus::ALL
             .into_iter()
-            .map(|shown| StatusTile::of(shown, &scan, &wanted, &here))
+            .map(|shown| StatusTile::new(shown, &scan, &wanted, &page_url))
             .collect();
         let tags = scan.tags.iter().map(|(tag, worst)| TagOption {
             tag: tag.clone(),
@@ -313,26 +315,26 @@ impl CheckList {
                 continue;
             };
             // If there is no channel at all, a banner says so above all rows.
-            let is_untold = !channels.is_empty()
+            let has_no_channel = !channels.is_empty()
                 && !check
                     .settings
                     .channels
                     .iter()
                     .any(|channel| channels.contains(channel));
-            rows.push(CheckListRow::of(
+            rows.push(CheckListRow::new(
                 &check,
                 back.url_with_return(&request.page_url(&Page::Check(check.uuid))),
-                is_untold,
+                has_no_channel,
                 &times,
             ));
         }
         let keys = request.page_url(&Page::Settings(project.uuid));
         let bulk = request
-            .is_allowed(Need::Write)
+            .is_allowed(RequiredRight::Write)
             .then(|| request.page_url(&Page::Bulk(project.uuid)));
         let channels = channel_names(request)?;
         let add = request
-            .is_allowed(Need::Write)
+            .is_allowed(RequiredRight::Write)
             .then(|| request.page_url(&Page::AddCheck(project.uuid)));
         let account = request
             .viewer
@@ -342,7 +344,7 @@ impl CheckList {
         let ping = format!("{}/ping/", request.base_url().as_str());
         Ok(Self {
             wanted,
-            here,
+            page_url,
             tiles,
             tags,
             rows,
@@ -412,7 +414,7 @@ impl CheckList {
     }
 
     fn url_for(&self, wanted: &CheckListQuery) -> String {
-        format!("{}{}", self.here, wanted.to_query_string())
+        format!("{}{}", self.page_url, wanted.to_query_string())
     }
 
     /// URL of the same list sorted by this column, or in reverse if it is already.
@@ -427,7 +429,7 @@ impl CheckList {
     }
 
     fn full_url_for(&self, wanted: &CheckListQuery) -> String {
-        format!("{}{}", self.here, wanted.to_full_query_string())
+        format!("{}{}", self.page_url, wanted.to_full_query_string())
     }
 
     /// Value of `aria-sort` for a column.
@@ -462,7 +464,7 @@ impl CheckList {
 }
 
 impl StatusTile {
-    fn of(shown: DisplayStatus, seen: &ListScan, wanted: &CheckListQuery, here: &str) -> Self {
+    fn new(shown: DisplayStatus, seen: &ListScan, wanted: &CheckListQuery, page_url: &str) -> Self {
         let is_on = wanted.statuses.contains(&shown);
         let toggled = wanted.with_change(|wanted| {
             if !wanted.statuses.remove(&shown) {
@@ -473,14 +475,14 @@ impl StatusTile {
             shown,
             count: seen.status_count(shown),
             is_on,
-            link: format!("{here}{}", toggled.to_query_string()),
+            link: format!("{page_url}{}", toggled.to_query_string()),
         }
     }
 }
 
 /// URL whose first ping creates a check.
 fn example_ping_url(request: &PageRequest) -> Result<Option<String>, PageError> {
-    if !request.is_allowed(Need::Write) {
+    if !request.is_allowed(RequiredRight::Write) {
         return Ok(None);
     }
     let project = request.project()?.id;

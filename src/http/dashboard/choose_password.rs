@@ -27,11 +27,11 @@ struct ChoosePasswordPage<'a> {
     /// True for an invited user, who has no password yet.
     is_first: bool,
     code: &'a str,
-    code_is_wrong: bool,
+    is_code_wrong: bool,
     name: &'a str,
-    name_is_wrong: Option<&'static str>,
-    password_is_wrong: Option<&'static str>,
-    is_in_the_clear: bool,
+    name_error: Option<&'static str>,
+    password_error: Option<&'static str>,
+    is_plaintext: bool,
 }
 
 /// Errors in the submitted form.
@@ -66,9 +66,9 @@ fn render_setup_form(
     request: &PageRequest,
     code: &str,
     name: &str,
-    wrong: &PasswordFormErrors,
+    errors: &PasswordFormErrors,
 ) -> HtmlPage {
-    render_form(request, true, true, (code, name), wrong)
+    render_form(request, true, true, (code, name), errors)
 }
 
 fn render_form(
@@ -76,7 +76,7 @@ fn render_form(
     is_setup: bool,
     is_first: bool,
     (code, name): (&str, &str),
-    wrong: &PasswordFormErrors,
+    errors: &PasswordFormErrors,
 ) -> HtmlPage {
     let title = if is_first { "Welcome" } else { "New password" };
     let choose = ChoosePasswordPage {
@@ -84,14 +84,14 @@ fn render_form(
         is_setup,
         is_first,
         code,
-        code_is_wrong: wrong.code,
+        is_code_wrong: errors.code,
         name,
-        name_is_wrong: wrong.name,
-        password_is_wrong: wrong.password,
-        is_in_the_clear: request.origin.is_plaintext(&request.dashboard.base_url),
+        name_error: errors.name,
+        password_error: errors.password,
+        is_plaintext: request.origin.is_plaintext(&request.dashboard.base_url),
     };
     let html = HtmlPage::from_template(&choose).without_caching();
-    if wrong.has_errors() {
+    if errors.has_errors() {
         html.with_invalid_form()
     } else {
         html
@@ -118,13 +118,13 @@ pub(super) async fn post_setup(
     let password = name.as_ref().map_or(Ok(None), |name| {
         Password::parse(form.get("password"), name).map(Some)
     });
-    let wrong = PasswordFormErrors {
+    let errors = PasswordFormErrors {
         code: code.is_none(),
         name: name.as_ref().err().copied(),
         password: password.as_ref().err().copied(),
     };
     let (Some(code), Ok(name), Ok(Some(password))) = (code, name, password) else {
-        return Ok(render_setup_form(request, form.get("code"), form.get("name"), &wrong).into());
+        return Ok(render_setup_form(request, form.get("code"), form.get("name"), &errors).into());
     };
     // Time zone that the browser reports, if it is known.
     let zone = Timezone::parse(form.get("zone")).ok();
@@ -162,11 +162,11 @@ pub(super) async fn post(
     match Password::parse(form.get("password"), &name) {
         Ok(password) => redeem_link(request, code, None, password).await,
         Err(reason) => {
-            let wrong = PasswordFormErrors {
+            let errors = PasswordFormErrors {
                 password: Some(reason),
                 ..PasswordFormErrors::default()
             };
-            Ok(render_form(request, false, is_first, ("", name.as_str()), &wrong).into())
+            Ok(render_form(request, false, is_first, ("", name.as_str()), &errors).into())
         }
     }
 }

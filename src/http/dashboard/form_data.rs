@@ -32,9 +32,7 @@ impl FormData {
         let read = outgoing
             .run_if_short(is_short, move || Self::parse(&bytes))
             .await?;
-        read.ok_or_else(|| {
-            HttpError::BadRequest("this is not what a form of ours sends".into()).into()
-        })
+        read.ok_or_else(|| HttpError::BadRequest("the form data is invalid".into()).into())
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::page_messages::{Banner, FlashMessage};
 use super::page_request::PageRequest;
-use super::page_routes::{Need, Page, PageLink, Scope};
+use super::page_routes::{Page, PageLink, RequiredRight, Scope};
 use super::{DashboardState, assets};
 use crate::docs::Chapter;
 use crate::domain::status::VisibleStatus;
@@ -19,7 +19,7 @@ pub(crate) struct Layout {
     /// Value of `data-theme`.
     pub(crate) theme: &'static str,
     /// True if the viewer has keyboard shortcuts enabled.
-    pub(crate) shortcuts: bool,
+    pub(crate) has_shortcuts: bool,
     /// Message about the action that led to the page.
     pub(crate) notice: Option<FlashMessage>,
     /// Messages for the viewer.
@@ -31,11 +31,11 @@ pub(crate) struct Layout {
     /// True if the viewer is an owner.
     pub(crate) is_owner: bool,
     /// Favicon: `up`, `late` or `down`.
-    pub(crate) picture: &'static str,
+    pub(crate) favicon: &'static str,
     /// Time at which the page was rendered, in seconds since 1970.
     pub(crate) now: i64,
     /// Prefix of the title with the number of checks that are down: `3 down – `.
-    pub(crate) alarm: String,
+    pub(crate) title_prefix: String,
     page: Option<Page>,
     base_url: BaseUrl,
 }
@@ -61,7 +61,7 @@ impl Layout {
         Self {
             title,
             theme: request.viewer.theme.name(),
-            shortcuts: request.viewer.shortcuts,
+            has_shortcuts: request.viewer.has_shortcuts,
             notice: FlashMessage::from_code(request.query.get("m")),
             notes: collect_banners(request),
             project: here,
@@ -70,7 +70,7 @@ impl Layout {
                 .signed_in
                 .as_ref()
                 .map(|person| person.user.name.as_str().into()),
-            is_owner: request.viewer.is_allowed(super::Need::Owner, None),
+            is_owner: request.viewer.is_allowed(super::RequiredRight::Owner, None),
             page: Some(request.page.clone()),
             ..Self::without_user(&request.dashboard, "")
         }
@@ -81,15 +81,15 @@ impl Layout {
         Self {
             title: title.into(),
             theme: "system",
-            shortcuts: true,
+            has_shortcuts: true,
             notice: None,
             notes: Vec::new(),
             project: None,
             user: None,
             is_owner: false,
-            picture: "up",
+            favicon: "up",
             now: dashboard.handle.now().secs(),
-            alarm: String::new(),
+            title_prefix: String::new(),
             page: None,
             base_url: dashboard.base_url.clone(),
         }
@@ -97,13 +97,13 @@ impl Layout {
 
     /// Adds a favicon and a title that show the state of the checks.
     pub(crate) fn with_check_counts(mut self, late: usize, down: usize) -> Self {
-        self.picture = match (late, down) {
+        self.favicon = match (late, down) {
             (_, 1..) => "down",
             (1.., _) => "late",
             _ => "up",
         };
         if down > 0 {
-            self.alarm = format!("{down} down – ");
+            self.title_prefix = format!("{down} down – ");
         }
         self
     }
@@ -116,12 +116,12 @@ impl Layout {
 
     /// Sets the favicon to the status of one check.
     pub(crate) fn with_status_icon(self, status: VisibleStatus) -> Self {
-        let picture = match status {
+        let favicon = match status {
             VisibleStatus::Grace => "late",
             VisibleStatus::Down => "down",
             VisibleStatus::Up | VisibleStatus::New | VisibleStatus::Paused => "up",
         };
-        Self { picture, ..self }
+        Self { favicon, ..self }
     }
 
     /// URL of a page.
@@ -154,8 +154,8 @@ impl Layout {
     }
 
     /// URL of the channels of a project.
-    pub(crate) fn integrations(&self, project: &Uuid) -> String {
-        self.link_to(&Page::Integrations(*project))
+    pub(crate) fn channels(&self, project: &Uuid) -> String {
+        self.link_to(&Page::Channels(*project))
     }
 
     /// URL of the page of projects.
@@ -189,7 +189,7 @@ impl Layout {
     }
 
     /// True on the page of badges.
-    pub(crate) fn is_at_badges(&self) -> bool {
+    pub(crate) fn is_on_badges(&self) -> bool {
         matches!(self.page, Some(Page::Badges(_)))
     }
 
@@ -199,10 +199,10 @@ impl Layout {
     }
 
     /// Target of the form that deletes the project of the page.
-    pub(crate) fn remove_project(&self) -> String {
+    pub(crate) fn delete_project(&self) -> String {
         self.project
             .as_ref()
-            .map(|here| self.link_to(&Page::RemoveProject(here.uuid)))
+            .map(|here| self.link_to(&Page::DeleteProject(here.uuid)))
             .unwrap_or_default()
     }
 
@@ -235,7 +235,7 @@ impl Layout {
     }
 
     /// True on a page of project settings.
-    pub(crate) fn is_at_settings(&self) -> bool {
+    pub(crate) fn is_on_settings(&self) -> bool {
         matches!(self.page, Some(Page::Settings(_) | Page::Key(..)))
     }
 
@@ -256,20 +256,20 @@ impl Layout {
 
     /// URL of the favicon.
     pub(crate) fn favicon(&self) -> String {
-        self.file(&format!("favicon-{}.svg", self.picture))
+        self.file(&format!("favicon-{}.svg", self.favicon))
     }
 
     /// True on the list of channels, or on a page below it.
-    pub(crate) fn is_at_integrations(&self) -> bool {
+    pub(crate) fn is_on_channels(&self) -> bool {
         let page = self.page.as_ref();
         page.is_some_and(|page| {
-            matches!(page, Page::Integrations(_) | Page::AddIntegration(..))
+            matches!(page, Page::Channels(_) | Page::AddChannel(..))
                 || matches!(page.scope(), Scope::Channel(_))
         })
     }
 
     /// True on the list of checks, or on a page below it.
-    pub(crate) fn is_at_checks(&self) -> bool {
+    pub(crate) fn is_on_checks(&self) -> bool {
         let page = self.page.as_ref();
         page.is_some_and(|page| {
             matches!(page, Page::Checks(_) | Page::AddCheck(_))
@@ -285,7 +285,7 @@ fn collect_banners(request: &PageRequest) -> Vec<Banner> {
     let taken = || {
         request
             .dashboard
-            .one_time_secrets
+            .one_time_texts
             .take(request, &Page::SecondStep().to_string())
     };
     let wrong_codes = request.fragment.is_empty().then(taken).flatten();
@@ -301,7 +301,7 @@ fn collect_banners(request: &PageRequest) -> Vec<Banner> {
     if let Some(address) = request
         .origin
         .mismatched_address(base_url)
-        .filter(|_| request.is_allowed(Need::Write))
+        .filter(|_| request.is_allowed(RequiredRight::Write))
     {
         let base_url = base_url.as_str();
         let text = format!(
@@ -329,9 +329,11 @@ fn menu_projects(request: &PageRequest) -> Vec<(Box<str>, Uuid)> {
             .map(|found| Arc::clone(&found.project))
             .collect()
     });
-    let visible = projects
-        .into_iter()
-        .filter(|project| request.viewer.is_allowed(Need::Read, Some(project.id)));
+    let visible = projects.into_iter().filter(|project| {
+        request
+            .viewer
+            .is_allowed(RequiredRight::Read, Some(project.id))
+    });
     let mut visible: Vec<_> = visible
         .map(|project| (project.name.as_str().into(), project.uuid))
         .collect();

@@ -183,11 +183,11 @@ pub(super) async fn handle_request(
         .as_ref()
         .and_then(|person| person.session.as_ref())
         .map(|session| session.id);
-    let seat = live
+    let permit = live
         .stream_limit
         .acquire(session, request.origin.client.addr)
         .ok_or(HttpError::TooManyStreams)?;
-    let stream = EventStream::new(&live, hub, request.viewer.clone(), since, only, seat);
+    let stream = EventStream::new(&live, hub, request.viewer.clone(), since, only, permit);
     let mut reply = reply::with_no_store(reply::content(
         "text/event-stream",
         ResponseBody::from_endless(Box::new(stream)),

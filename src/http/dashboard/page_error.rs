@@ -7,7 +7,7 @@ use askama::Template;
 use super::DashboardState;
 use super::browser_security::RequestOrigin;
 use super::layout::Layout;
-use super::page_routes::Need;
+use super::page_routes::RequiredRight;
 use crate::engine::command::{CommandError, Unavailable};
 use crate::http::common::reply::{HttpError, HttpReply};
 use crate::http::common::request::BaseUrl;
@@ -26,7 +26,7 @@ pub(crate) struct PageError {
 #[template(path = "error.html", config = "src/http/dashboard/askama.toml")]
 struct ErrorPage<'a> {
     frame: Layout,
-    trouble: &'a PageError,
+    error: &'a PageError,
     /// Page that the viewer came from.
     before: Option<String>,
 }
@@ -34,12 +34,12 @@ struct ErrorPage<'a> {
 impl PageError {
     /// Error page with this title and text.
     pub(crate) fn new(
-        fault: HttpError,
+        error: HttpError,
         title: &'static str,
         text: impl Into<Cow<'static, str>>,
     ) -> Self {
         Self {
-            http_error: fault,
+            http_error: error,
             title,
             text: text.into(),
         }
@@ -55,9 +55,9 @@ impl PageError {
     }
 
     /// The viewer may see the object but not change it.
-    pub(super) fn forbidden(need: Need) -> Self {
+    pub(super) fn forbidden(need: RequiredRight) -> Self {
         let text = match need {
-            Need::Owner => "Only owners of this server may do this. Ask one of them.",
+            RequiredRight::Owner => "Only owners of this server may do this. Ask one of them.",
             _ => {
                 "You may view this project but not change it. Ask an owner of this server for \
                  access."
@@ -117,9 +117,9 @@ impl PageError {
     /// The request conflicts with the current state, for this reason.
     pub(crate) fn bad_request(reason: &str) -> Self {
         Self::new(
-            HttpError::BadRequest("it is not possible".into()),
+            HttpError::BadRequest(reason.to_owned().into()),
             "Not possible",
-            to_sentence(reason),
+            refusal_text(reason),
         )
     }
 
@@ -136,7 +136,7 @@ impl PageError {
     pub(super) fn reply(&self, site: &DashboardState, before: Option<String>) -> HttpReply {
         let page = ErrorPage {
             frame: Layout::without_user(site, self.title),
-            trouble: self,
+            error: self,
             before,
         };
         // Rendering only formats values and does not fail.
@@ -145,10 +145,10 @@ impl PageError {
 }
 
 impl From<HttpError> for PageError {
-    fn from(fault: HttpError) -> Self {
-        let (title, text) = match &fault {
+    fn from(error: HttpError) -> Self {
+        let (title, text) = match &error {
             HttpError::NotFound => return Self::not_found(),
-            HttpError::Forbidden => return Self::forbidden(Need::Write),
+            HttpError::Forbidden => return Self::forbidden(RequiredRight::Write),
             HttpError::Unavailable | HttpError::BodyBudgetExhausted => (
                 "Temporarily unavailable",
                 "The server cannot do this at the moment, so nothing was changed. Try again in a \
@@ -168,18 +168,18 @@ impl From<HttpError> for PageError {
                 "Too many attempts",
                 format!("Too many attempts from your address. Try again in {seconds} s.").into(),
             ),
-            other => ("Not possible", to_sentence(&other.message())),
+            other => ("Not possible", refusal_text(&other.message())),
         };
         Self {
             title,
             text,
-            http_error: fault,
+            http_error: error,
         }
     }
 }
 
 /// Message of an error as a sentence.
-fn to_sentence(words: &str) -> Cow<'static, str> {
+fn refusal_text(words: &str) -> Cow<'static, str> {
     let mut letters = words.chars();
     let first = letters
         .next()
@@ -224,7 +224,7 @@ impl From<Unavailable> for PageError {
 
 impl From<StoreError> for PageError {
     fn from(error: StoreError) -> Self {
-        tracing::error!("a page could not be read: {error}");
+        tracing::error!("database read for a page failed: {error}");
         Self::new(
             HttpError::Unavailable,
             "Cannot be read",

@@ -18,7 +18,7 @@ use super::form_data::FormData;
 use super::page_error::PageError;
 use super::page_messages::FlashMessage;
 use super::page_request::{PageRequest, PendingRequest, Query};
-use super::page_routes::{DashboardTarget, Need, Page, PageLink, Scope};
+use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight, Scope};
 use super::{
     DashboardState, account, add_project, assets, badges, channels, chapters, check, check_list,
     choose_password, export_project, live_updates, project_list, project_settings, second_step,
@@ -108,9 +108,9 @@ impl HtmlPage {
     }
 
     /// Marks the page as a form that was refused for this reason.
-    pub(crate) fn with_error(self, fault: HttpError) -> Self {
+    pub(crate) fn with_error(self, error: HttpError) -> Self {
         Self {
-            http_error: Some(fault),
+            http_error: Some(error),
             ..self
         }
     }
@@ -138,7 +138,6 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::Setup() => choose_password::show_setup(request, None),
         Page::SetupCode(code) => choose_password::show_setup(request, Some(code)),
         Page::Invite(code) | Page::Reset(code) => choose_password::show(request, code),
-        Page::Logout() => Err(PageError::not_found()),
         Page::Projects() => project_list::show(request),
         Page::AddProject() => add_project::show(request),
         Page::Settings(_) => project_settings::show(request),
@@ -150,16 +149,6 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::User(user) => users::show_user(request, *user),
         Page::Account() => account::show(request),
         Page::AccountTotp() => totp::show(request),
-        // Events are handled elsewhere.
-        Page::Events(_)
-        | Page::SettingsName(_)
-        | Page::SettingsKeys(_)
-        | Page::SettingsLimits(_)
-        | Page::RemoveProject(_)
-        | Page::AccountPassword()
-        | Page::AccountList()
-        | Page::Backup()
-        | Page::AccountSessions() => Err(PageError::not_found()),
         Page::Checks(_) => check_list::show(request),
         Page::Chapters() => chapters::show_list(request),
         Page::Chapter(chapter) => chapters::show(request, chapter),
@@ -169,18 +158,29 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::Ping(..) => check::show_ping(request),
         Page::Body(..) => check::show_body(request),
         Page::EditCheck(_) => check::show_edit(request),
-        Page::RemoveCheck(_) => check::show_remove(request),
+        Page::DeleteCheck(_) => check::show_delete(request),
         Page::Preview() => check::show_preview(request),
-        Page::Cloaked(key) => check::redirect_from_key(request, *key),
-        Page::Integrations(_) => channels::show(request),
-        Page::AddIntegration(..) => channels::show_add(request),
-        Page::EditIntegration(_) => channels::show_edit(request),
-        Page::RemoveIntegration(_) => channels::show_delete(request),
+        Page::UniqueKeyRedirect(key) => check::redirect_from_key(request, *key),
+        Page::Channels(_) => channels::show(request),
+        Page::AddChannel(..) => channels::show_add(request),
+        Page::EditChannel(_) => channels::show_edit(request),
+        Page::DeleteChannel(_) => channels::show_delete(request),
+        // `handle_page` streams it.
+        Page::Events(_) => Err(PageError::not_found()),
         // These pages have no GET, as the table of routes states.
-        Page::Bulk(_)
-        | Page::ChecksOfIntegration(_)
-        | Page::TestIntegration(_)
-        | Page::EnableIntegration(_)
+        Page::Logout()
+        | Page::SettingsName(_)
+        | Page::SettingsKeys(_)
+        | Page::SettingsLimits(_)
+        | Page::DeleteProject(_)
+        | Page::AccountPassword()
+        | Page::AccountList()
+        | Page::Backup()
+        | Page::AccountSessions()
+        | Page::Bulk(_)
+        | Page::ChecksOfChannel(_)
+        | Page::TestChannel(_)
+        | Page::EnableChannel(_)
         | Page::PauseCheck(_)
         | Page::ResumeCheck(_)
         | Page::PingCheck(_)
@@ -205,7 +205,7 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::SettingsKeys(_) => project_settings::create_key(&request, &form).await,
         Page::Key(_, key) => project_settings::post_key(&request, *key, &form).await,
         Page::SettingsLimits(_) => project_settings::set_limits(&request, &form).await,
-        Page::RemoveProject(_) => project_settings::delete_project(&request, &form).await,
+        Page::DeleteProject(_) => project_settings::delete_project(&request, &form).await,
         Page::Users() => users::invite_user(&request, &form).await,
         Page::User(user) => users::post_user(&request, *user, &form).await,
         Page::Account() => account::save_preferences(&request, &form).await,
@@ -222,14 +222,14 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::ChannelsOfCheck(_) => check::set_channels(&request, &form).await,
         Page::ZoneOfCheck(_) => check::set_zone(&request, &form).await,
         Page::CopyCheck(_) => check::copy(&request).await,
-        Page::RemoveCheck(_) => check::delete_check(&request).await,
+        Page::DeleteCheck(_) => check::delete_check(&request).await,
         Page::Bulk(_) => check_list::apply_bulk_action(request, form).await,
-        Page::AddIntegration(..) => channels::create_channel(request, form).await,
-        Page::EditIntegration(_) => channels::update_channel(request, form).await,
-        Page::ChecksOfIntegration(_) => channels::set_checks(&request, &form).await,
-        Page::TestIntegration(_) => channels::send_test(request).await,
-        Page::EnableIntegration(_) => channels::enable_channel(&request).await,
-        Page::RemoveIntegration(_) => channels::delete_channel(&request).await,
+        Page::AddChannel(..) => channels::create_channel(request, form).await,
+        Page::EditChannel(_) => channels::update_channel(request, form).await,
+        Page::ChecksOfChannel(_) => channels::set_checks(&request, &form).await,
+        Page::TestChannel(_) => channels::send_test(request).await,
+        Page::EnableChannel(_) => channels::enable_channel(&request).await,
+        Page::DeleteChannel(_) => channels::delete_channel(&request).await,
         // These pages have no form, as the table of routes states.
         Page::Badges(_)
         | Page::System()
@@ -246,8 +246,8 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         | Page::Ping(..)
         | Page::Body(..)
         | Page::Preview()
-        | Page::Cloaked(_)
-        | Page::Integrations(_) => Err(PageError::not_found()),
+        | Page::UniqueKeyRedirect(_)
+        | Page::Channels(_) => Err(PageError::not_found()),
     }
 }
 
@@ -284,7 +284,7 @@ pub(crate) async fn handle_request(
         }
         DashboardTarget::Page(page) => handle_page(dashboard, budget, page, request, peer)
             .await
-            .unwrap_or_else(|trouble| with_private_caching(trouble.reply(dashboard, before))),
+            .unwrap_or_else(|error| with_private_caching(error.reply(dashboard, before))),
     };
     with_security_headers(dashboard, &origin, reply)
 }
@@ -340,7 +340,7 @@ async fn handle_page(
         origin.require_same_origin(&dashboard.base_url)?;
     }
     let viewer = viewer::identify_viewer(dashboard, &origin, &head.headers, peer.address).await?;
-    if viewer.is_anonymous() && need != Need::Nothing {
+    if viewer.is_anonymous() && need != RequiredRight::Public {
         if head.headers.contains_key(FRAGMENT_HEADER) {
             return Err(PageError::session_expired());
         }
@@ -475,7 +475,7 @@ async fn page_reply(
 ) -> Result<HttpReply, PageError> {
     let HtmlPage {
         text,
-        http_error: fault,
+        http_error: error,
         no_store: is_secret,
     } = html;
     let zips = zips && text.len() > COMPRESSION_THRESHOLD;
@@ -488,8 +488,8 @@ async fn page_reply(
         text.into_bytes()
     };
     let content = dashboard.outgoing.buffer(bytes).await?;
-    let mut reply = match fault {
-        Some(fault) => fault.to_page(content),
+    let mut reply = match error {
+        Some(error) => error.to_page(content),
         None => reply::page(content),
     };
     if zips {

@@ -115,7 +115,7 @@ impl FlashMessage {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Banner {
     /// Style: empty, `late` or `down`.
-    pub(crate) tone: &'static str,
+    pub(crate) style: &'static str,
     pub(crate) text: String,
     /// Label and URL of a link.
     pub(crate) link: Option<(&'static str, String)>,
@@ -125,7 +125,7 @@ impl Banner {
     /// Information.
     pub(crate) fn info(text: impl Into<String>) -> Self {
         Self {
-            tone: "",
+            style: "",
             text: text.into(),
             link: None,
         }
@@ -134,7 +134,7 @@ impl Banner {
     /// Something that needs attention.
     pub(crate) fn warning(text: impl Into<String>) -> Self {
         Self {
-            tone: "late",
+            style: "late",
             ..Self::info(text)
         }
     }
@@ -142,7 +142,7 @@ impl Banner {
     /// Something that does not work.
     pub(crate) fn error(text: impl Into<String>) -> Self {
         Self {
-            tone: "down",
+            style: "down",
             ..Self::info(text)
         }
     }

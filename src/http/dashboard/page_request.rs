@@ -7,7 +7,7 @@ use super::browser_security::RequestOrigin;
 use super::check_list::ListReturn;
 use super::layout::Layout;
 use super::page_error::PageError;
-use super::page_routes::{Need, Page, PageLink, Scope};
+use super::page_routes::{Page, PageLink, RequiredRight, Scope};
 use super::viewer::Viewer;
 use crate::domain::check::Check;
 use crate::domain::formatting::TimeFormatter;
@@ -55,7 +55,7 @@ impl PageRequest {
     pub(super) fn authorize(
         dashboard: &Arc<DashboardState>,
         pending: PendingRequest,
-        need: Need,
+        need: RequiredRight,
     ) -> Result<Self, PageError> {
         let PendingRequest {
             page,
@@ -67,7 +67,7 @@ impl PageRequest {
         let resource =
             find_resource(&dashboard.handle, page.scope()).ok_or_else(PageError::not_found)?;
         let project = resource.project().map(|project| project.id);
-        if !viewer.is_allowed(Need::Read, project) && project.is_some() {
+        if !viewer.is_allowed(RequiredRight::Read, project) && project.is_some() {
             return Err(PageError::not_found());
         }
         if !viewer.is_allowed(need, project) {
@@ -113,7 +113,7 @@ impl PageRequest {
     }
 
     /// True if the viewer has this right for the resource of the page.
-    pub(crate) fn is_allowed(&self, need: Need) -> bool {
+    pub(crate) fn is_allowed(&self, need: RequiredRight) -> bool {
         self.viewer
             .is_allowed(need, self.resource.project().map(|project| project.id))
     }

@@ -16,11 +16,11 @@ use crate::http::common::request::BaseUrl;
 
 /// Right required to see a page or to send its form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Need {
+pub enum RequiredRight {
     /// No right: the page is public.
-    Nothing,
+    Public,
     /// The viewer is signed in.
-    Person,
+    SignedIn,
     /// The viewer may see the project of the page.
     Read,
     /// The viewer may change the project of the page.
@@ -31,7 +31,7 @@ pub enum Need {
 
 /// Resource that a page belongs to, by the UUID in its path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "they are what they say")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Scope {
     Server,
     Project(Uuid),
@@ -102,14 +102,14 @@ macro_rules! pages {
 
             /// One page of each kind.
             pub fn examples() -> Vec<Self> {
-                [$(made(|| Some(Self::$name($(<$type as PathSegment>::example()?),*)))),*]
+                [$(try_build(|| Some(Self::$name($(<$type as PathSegment>::example()?),*)))),*]
                     .into_iter()
                     .flatten()
                     .collect()
             }
 
             /// Finds the page for the segments of a path.
-            fn of_segments(segments: &[&str]) -> Option<Self> {
+            fn from_segments(segments: &[&str]) -> Option<Self> {
                 match *segments {
                     $([$($segment),*] => {
                         Some(Self::$name($(<$type as PathSegment>::parse($field)?),*))
@@ -137,14 +137,14 @@ macro_rules! pages {
             }
 
             /// Right required to see the page. `None`: the page has no GET.
-            pub fn get(&self) -> Option<Need> {
+            pub fn get(&self) -> Option<RequiredRight> {
                 match self {
                     $(Self::$name(..) => pages!(@need $($get)?)),*
                 }
             }
 
             /// Right required to send the form of the page. `None`: the page has no form.
-            pub fn post(&self) -> Option<Need> {
+            pub fn post(&self) -> Option<RequiredRight> {
                 match self {
                     $(Self::$name(..) => pages!(@need $($post)?)),*
                 }
@@ -153,27 +153,27 @@ macro_rules! pages {
 
     };
     (@need) => { None };
-    (@need $need:ident) => { Some(Need::$need) };
-    (@end $($segment:tt)*) => { end(&[$(stringify!($segment)),*]) };
+    (@need $need:ident) => { Some(RequiredRight::$need) };
+    (@end $($segment:tt)*) => { trailing_slash(&[$(stringify!($segment)),*]) };
 }
 
 pages! {
     /// Sign-in form.
-    Login() of Scope::Server, ["login"], get Nothing, post Nothing;
+    Login() of Scope::Server, ["login"], get Public, post Public;
     /// Second step of signing in.
-    SecondStep() of Scope::Server, ["login" "code"], get Nothing, post Nothing;
+    SecondStep() of Scope::Server, ["login" "code"], get Public, post Public;
     /// Signs out.
-    Logout() of Scope::Server, ["logout"], post Nothing;
-    /// Creates the first owner, with a code that is form.
-    Setup() of Scope::Server, ["setup"], get Nothing, post Nothing;
+    Logout() of Scope::Server, ["logout"], post Public;
+    /// Creates the first owner, with a code that is entered.
+    Setup() of Scope::Server, ["setup"], get Public, post Public;
     /// Creates the first owner, with the code of a link.
-    SetupCode(code: LinkCode) of Scope::Server, ["setup" code], get Nothing;
+    SetupCode(code: LinkCode) of Scope::Server, ["setup" code], get Public;
     /// Sets the first password of an invited user.
-    Invite(code: LinkCode) of Scope::Server, ["invite" code], get Nothing, post Nothing;
+    Invite(code: LinkCode) of Scope::Server, ["invite" code], get Public, post Public;
     /// Resets a password.
-    Reset(code: LinkCode) of Scope::Server, ["reset" code], get Nothing, post Nothing;
+    Reset(code: LinkCode) of Scope::Server, ["reset" code], get Public, post Public;
     /// List of projects, or the checks of the only project.
-    Projects() of Scope::Server, [], get Person;
+    Projects() of Scope::Server, [], get SignedIn;
     /// Creates a project.
     AddProject() of Scope::Server, ["projects" "add"], get Owner, post Owner;
     /// Settings of a project.
@@ -194,7 +194,7 @@ pages! {
     SettingsLimits(project: Uuid) of Scope::Project(*project),
         ["projects" project "settings" "limits"], post Owner;
     /// Deletes a project.
-    RemoveProject(project: Uuid) of Scope::Project(*project),
+    DeleteProject(project: Uuid) of Scope::Project(*project),
         ["projects" project "remove"], post Owner;
     /// Badges of a project.
     Badges(project: Uuid) of Scope::Project(*project), ["projects" project "badges"], get Read;
@@ -207,24 +207,24 @@ pages! {
     /// Backup of the server.
     Backup() of Scope::Server, ["system" "backup"], post Owner;
     /// Account of the viewer.
-    Account() of Scope::Server, ["account"], get Person, post Person;
+    Account() of Scope::Server, ["account"], get SignedIn, post SignedIn;
     /// Changes the password of the viewer.
-    AccountPassword() of Scope::Server, ["account" "password"], post Person;
+    AccountPassword() of Scope::Server, ["account" "password"], post SignedIn;
     /// Second factor of the viewer.
-    AccountTotp() of Scope::Server, ["account" "totp"], get Person, post Person;
+    AccountTotp() of Scope::Server, ["account" "totp"], get SignedIn, post SignedIn;
     /// Saves the list preferences of the viewer.
-    AccountList() of Scope::Server, ["account" "list"], post Person;
+    AccountList() of Scope::Server, ["account" "list"], post SignedIn;
     /// Ends sessions of the viewer.
-    AccountSessions() of Scope::Server, ["account" "sessions"], post Person;
+    AccountSessions() of Scope::Server, ["account" "sessions"], post SignedIn;
     /// List of checks.
     Checks(project: Uuid) of Scope::Project(*project), ["projects" project "checks"], get Read;
     /// Live updates of the list of checks.
     Events(project: Uuid) of Scope::Project(*project),
         ["projects" project "checks" "events"], get Read;
     /// List of the chapters of the documentation.
-    Chapters() of Scope::Server, ["docs"], get Nothing;
+    Chapters() of Scope::Server, ["docs"], get Public;
     /// A chapter of the documentation.
-    Chapter(chapter: &'static Chapter) of Scope::Server, ["docs" chapter], get Nothing;
+    Chapter(chapter: &'static Chapter) of Scope::Server, ["docs" chapter], get Public;
     /// Bulk actions on checks.
     Bulk(project: Uuid) of Scope::Project(*project),
         ["projects" project "checks" "bulk"], post Write;
@@ -254,33 +254,33 @@ pages! {
     /// Copies a check.
     CopyCheck(check: Uuid) of Scope::Check(*check), ["checks" check "copy"], post Write;
     /// Deletes a check.
-    RemoveCheck(check: Uuid) of Scope::Check(*check),
+    DeleteCheck(check: Uuid) of Scope::Check(*check),
         ["checks" check "remove"], get Write, post Write;
     /// Channels of a project.
-    Integrations(project: Uuid) of Scope::Project(*project),
+    Channels(project: Uuid) of Scope::Project(*project),
         ["projects" project "integrations"], get Read;
     /// Form for a new channel of some kind.
-    AddIntegration(project: Uuid, kind: &'static ChannelKind) of Scope::Project(*project),
+    AddChannel(project: Uuid, kind: &'static ChannelKind) of Scope::Project(*project),
         ["projects" project "integrations" "add" kind], get Write, post Write;
     /// Form with the settings of a channel.
-    EditIntegration(channel: Uuid) of Scope::Channel(*channel),
+    EditChannel(channel: Uuid) of Scope::Channel(*channel),
         ["integrations" channel "edit"], get Write, post Write;
     /// Sets the checks of a channel.
-    ChecksOfIntegration(channel: Uuid) of Scope::Channel(*channel),
+    ChecksOfChannel(channel: Uuid) of Scope::Channel(*channel),
         ["integrations" channel "checks"], post Write;
     /// Sends a test message to a channel.
-    TestIntegration(channel: Uuid) of Scope::Channel(*channel),
+    TestChannel(channel: Uuid) of Scope::Channel(*channel),
         ["integrations" channel "test"], post Write;
     /// Enables a disabled channel.
-    EnableIntegration(channel: Uuid) of Scope::Channel(*channel),
+    EnableChannel(channel: Uuid) of Scope::Channel(*channel),
         ["integrations" channel "enable"], post Write;
     /// Deletes a channel.
-    RemoveIntegration(channel: Uuid) of Scope::Channel(*channel),
+    DeleteChannel(channel: Uuid) of Scope::Channel(*channel),
         ["integrations" channel "remove"], get Write, post Write;
     /// Preview of a schedule that is being edited.
-    Preview() of Scope::Server, ["checks" "preview"], get Person;
+    Preview() of Scope::Server, ["checks" "preview"], get SignedIn;
     /// Redirects from a unique key, as in links of messages, to its check.
-    Cloaked(key: UniqueKey) of Scope::Server, ["cloaked" key], get Person;
+    UniqueKeyRedirect(key: UniqueKey) of Scope::Server, ["cloaked" key], get SignedIn;
 }
 
 impl fmt::Display for Page {
@@ -292,13 +292,13 @@ impl fmt::Display for Page {
     }
 }
 
-/// Creates a page if all of its segments have examples.
-fn made(make: impl FnOnce() -> Option<Page>) -> Option<Page> {
+/// Calls a function that builds a page. Exists for the `?` in it.
+fn try_build(make: impl FnOnce() -> Option<Page>) -> Option<Page> {
     make()
 }
 
 /// End of a path: a slash, unless the last segment is a file name.
-fn end(segments: &[&str]) -> &'static str {
+fn trailing_slash(segments: &[&str]) -> &'static str {
     match segments.last() {
         Some(last) if last.contains('.') => "",
         _ => "/",
@@ -334,7 +334,7 @@ impl DashboardTarget {
         }
         let segments: Vec<_> = inner.splitn(MAX_SEGMENTS + 2, '/').collect();
         let segments = segments.strip_suffix(&[""]).unwrap_or(&segments);
-        let page = Page::of_segments(segments).or_else(|| page_of_healthchecks_path(segments))?;
+        let page = Page::from_segments(segments).or_else(|| page_of_healthchecks_path(segments))?;
         Some(if page.to_string() == path {
             Self::Page(page)
         } else {

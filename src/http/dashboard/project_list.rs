@@ -12,8 +12,9 @@ use super::layout::{Layout, MAX_PROJECTS_IN_MENU};
 use super::page_error::PageError;
 use super::page_handler::{HtmlPage, PageResponse};
 use super::page_request::PageRequest;
-use super::page_routes::{Need, Page};
+use super::page_routes::{Page, RequiredRight};
 use super::time_display::DisplayTime;
+use crate::domain::formatting::format_count;
 use crate::domain::project::Project;
 
 /// Maximum number of projects shown: see [limits](crate::docs::limits).
@@ -26,7 +27,7 @@ const MAX_NAMED_DOWN: usize = 3;
 struct ProjectListPage {
     frame: Layout,
     projects: Vec<ProjectListRow>,
-    left_out: usize,
+    hidden: Option<String>,
 }
 
 /// The list without the page, for the script that updates it.
@@ -68,7 +69,11 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
             .map(|found| Arc::clone(&found.project))
             .collect()
     });
-    projects.retain(|project| request.viewer.is_allowed(Need::Read, Some(project.id)));
+    projects.retain(|project| {
+        request
+            .viewer
+            .is_allowed(RequiredRight::Read, Some(project.id))
+    });
     if &*request.fragment == "switcher" {
         projects.sort_unstable_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
         projects.truncate(MAX_PROJECTS_IN_MENU);
@@ -94,7 +99,8 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
             .cmp(&other.worst)
             .then_with(|| one.name.cmp(&other.name))
     });
-    let left_out = rows.len().saturating_sub(MAX_SHOWN);
+    let hidden_count = rows.len().saturating_sub(MAX_SHOWN);
+    let hidden = (hidden_count > 0).then(|| format_count(hidden_count, "less urgent project"));
     rows.truncate(MAX_SHOWN);
     let count = |shown| {
         rows.iter()
@@ -114,7 +120,7 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
         _ => HtmlPage::from_template(&ProjectListPage {
             frame,
             projects: rows,
-            left_out,
+            hidden,
         }),
     }
     .into())

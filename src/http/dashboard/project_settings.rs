@@ -10,9 +10,10 @@ use super::page_error::PageError;
 use super::page_handler::{HtmlPage, PageResponse};
 use super::page_messages::FlashMessage;
 use super::page_request::PageRequest;
-use super::page_routes::{Need, Page};
+use super::page_routes::{Page, RequiredRight};
 use super::sign_in::has_confirmed_password;
 use super::time_display::DisplayTime;
+use crate::domain::formatting::format_count;
 use crate::domain::ids::KeyId;
 use crate::domain::project::{KeyAccess, KeyLabel, KeySecret, Project, ProjectKey, ProjectName};
 use crate::operations::{self, OperationError, project::ProjectChanges};
@@ -22,7 +23,7 @@ use crate::operations::{self, OperationError, project::ProjectChanges};
 struct ProjectSettingsPage {
     frame: Layout,
     name: String,
-    name_is_wrong: Option<String>,
+    name_error: Option<String>,
     may_write: bool,
     is_owner: bool,
     api_keys: Vec<KeyListRow>,
@@ -31,18 +32,18 @@ struct ProjectSettingsPage {
     made: Option<String>,
     /// Submitted label of a new key, and of a new ping key.
     label: String,
-    label_is_wrong: Option<&'static str>,
+    label_error: Option<&'static str>,
     ping_label: String,
-    ping_label_is_wrong: Option<&'static str>,
+    ping_label_error: Option<&'static str>,
     is_read_only: bool,
     people: Vec<ProjectMemberRow>,
     ping_log_limit: String,
     check_limit: String,
-    limit_is_wrong: Option<&'static str>,
-    checks: usize,
+    limit_error: Option<&'static str>,
+    checks: String,
     asks_password: bool,
-    delete_is_wrong: Option<&'static str>,
-    own: String,
+    delete_error: Option<&'static str>,
+    page_url: String,
 }
 
 pub(super) struct KeyListRow {
@@ -75,13 +76,13 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(render_page(request, SettingsFormErrors::default())?.into())
 }
 
-fn render_page(request: &PageRequest, wrong: SettingsFormErrors) -> Result<HtmlPage, PageError> {
+fn render_page(request: &PageRequest, errors: SettingsFormErrors) -> Result<HtmlPage, PageError> {
     let project = request.project()?;
-    let may_write = request.is_allowed(Need::Write);
-    let is_owner = request.is_allowed(Need::Owner);
+    let may_write = request.is_allowed(RequiredRight::Write);
+    let is_owner = request.is_allowed(RequiredRight::Owner);
     let path = Page::Settings(project.uuid).to_string();
     let made = if may_write {
-        request.dashboard.one_time_secrets.take(request, &path)
+        request.dashboard.one_time_texts.take(request, &path)
     } else {
         None
     };
@@ -99,13 +100,13 @@ fn render_page(request: &PageRequest, wrong: SettingsFormErrors) -> Result<HtmlP
         .check_limit
         .map(|limit| limit.to_string())
         .unwrap_or_default();
-    let is_refused = wrong.name.is_some()
-        || wrong.label.is_some()
-        || wrong.limits.is_some()
-        || wrong.delete.is_some();
-    let (name, name_is_wrong) = wrong.name.unzip();
-    let access = wrong.label.as_ref().map(|(_, access, _)| *access);
-    let (ping, own): (Vec<_>, Vec<_>) = wrong
+    let is_refused = errors.name.is_some()
+        || errors.label.is_some()
+        || errors.limits.is_some()
+        || errors.delete.is_some();
+    let (name, name_error) = errors.name.unzip();
+    let access = errors.label.as_ref().map(|(_, access, _)| *access);
+    let (ping, own): (Vec<_>, Vec<_>) = errors
         .label
         .into_iter()
         .partition(|(_, access, _)| *access == KeyAccess::Ping);
@@ -116,38 +117,41 @@ fn render_page(request: &PageRequest, wrong: SettingsFormErrors) -> Result<HtmlP
             .map(|(label, _, reason)| (label, reason))
             .unzip()
     };
-    let (label, label_is_wrong): (Option<String>, _) = of(own);
-    let (ping_label, ping_label_is_wrong): (Option<String>, _) = of(ping);
-    let (pings, checks, limit_is_wrong) = wrong.limits.map_or_else(
+    let (label, label_error): (Option<String>, _) = of(own);
+    let (ping_label, ping_label_error): (Option<String>, _) = of(ping);
+    let (pings, checks, limit_error) = errors.limits.map_or_else(
         || (project.ping_log_limit.to_string(), limit, None),
         |(pings, checks, reason)| (pings, checks, Some(reason)),
     );
     let settings = ProjectSettingsPage {
         frame: request.layout("Settings"),
         name: name.unwrap_or_else(|| project.name.as_str().into()),
-        name_is_wrong,
+        name_error,
         may_write,
         is_owner,
         api_keys,
         ping_keys,
         made,
         label: label.unwrap_or_default(),
-        label_is_wrong,
+        label_error,
         ping_label: ping_label.unwrap_or_default(),
-        ping_label_is_wrong,
+        ping_label_error,
         is_read_only: access == Some(KeyAccess::ReadOnly),
         people: project_members(request, project),
         ping_log_limit: pings,
         check_limit: checks,
-        limit_is_wrong,
-        checks: request.handle().with_state(|state| {
-            state
-                .project(project.id)
-                .map_or(0, |found| found.checks.len())
-        }),
+        limit_error,
+        checks: format_count(
+            request.handle().with_state(|state| {
+                state
+                    .project(project.id)
+                    .map_or(0, |found| found.checks.len())
+            }),
+            "check",
+        ),
         asks_password: needs_password(request),
-        delete_is_wrong: wrong.delete,
-        own: request.page_url(&Page::Settings(project.uuid)),
+        delete_error: errors.delete,
+        page_url: request.page_url(&Page::Settings(project.uuid)),
     };
     let html = HtmlPage::from_template(&settings);
     let html = if is_secret {
@@ -338,7 +342,7 @@ pub(super) async fn create_key(
     }
     request
         .dashboard
-        .one_time_secrets
+        .one_time_texts
         .store(request, &settings.to_string(), key);
     Ok(PageResponse::Redirect(settings, None))
 }
@@ -349,8 +353,8 @@ struct RevokeKeyPage {
     frame: Layout,
     key: KeyListRow,
     label: String,
-    label_is_wrong: Option<&'static str>,
-    own: String,
+    label_error: Option<&'static str>,
+    page_url: String,
     back: String,
 }
 
@@ -366,17 +370,17 @@ fn render_key_page(
     id: u64,
     key: KeyListRow,
     label: String,
-    label_is_wrong: Option<&'static str>,
+    label_error: Option<&'static str>,
 ) -> Result<HtmlPage, PageError> {
     let project = request.project()?.uuid;
-    let own = request.page_url(&Page::Key(project, id));
+    let page_url = request.page_url(&Page::Key(project, id));
     let back = request.page_url(&Page::Settings(project));
     Ok(HtmlPage::from_template(&RevokeKeyPage {
         frame: request.layout("Key"),
         key,
         label,
-        label_is_wrong,
-        own,
+        label_error,
+        page_url,
         back,
     }))
 }

@@ -21,8 +21,8 @@ use crate::util::log_limit::LogLimit;
 /// Header with the shared secret of the proxy.
 const SECRET_HEADER: HeaderName = HeaderName::from_static("x-overdue-proxy-secret");
 
-static SIMILAR_NAME_LOG: LogLimit = LogLimit::new();
-static DECEPTIVE_NAME_LOG: LogLimit = LogLimit::new();
+static SIMILAR_NAME_LOG_LIMIT: LogLimit = LogLimit::new();
+static DECEPTIVE_NAME_LOG_LIMIT: LogLimit = LogLimit::new();
 
 /// Settings of the sign-in by a proxy.
 #[derive(Clone, Debug)]
@@ -137,10 +137,10 @@ pub(super) async fn authenticate(
     };
     let name =
         UserName::parse(header_name).map_err(|reason| invalid_header_error(forward, reason))?;
-    let shown = headers
+    let sent_secret_hash = headers
         .get(&SECRET_HEADER)
         .map(|value| SecretHash::of(value.as_bytes()));
-    if forward.secret.is_some() && shown != forward.secret {
+    if forward.secret.is_some() && sent_secret_hash != forward.secret {
         tracing::warn!(peer = %peer.ip(), "a proxy named a user without sending the right secret");
         return Err(PageError::new(
             HttpError::Forbidden,
@@ -165,11 +165,11 @@ pub(super) async fn authenticate(
     };
     // Names chosen here are compared after folding. Another system may have distinguished them.
     if user.name.as_str() != header_name {
-        if let Some(left_out) = SIMILAR_NAME_LOG.admit(dashboard.handle.now()) {
+        if let Some(suppressed) = SIMILAR_NAME_LOG_LIMIT.admit(dashboard.handle.now()) {
             tracing::warn!(
                 name = header_name,
                 user = user.name.as_str(),
-                "a proxy named a user whose name is spelled differently here{left_out}"
+                "a proxy named a user whose name is spelled differently here{suppressed}"
             );
         }
         return Err(unknown_user_error(header_name));
@@ -192,13 +192,13 @@ async fn create_user(
     kind: Membership,
     peer: IpAddr,
 ) -> Result<Arc<User>, PageError> {
-    if let Some(reason) = find_deception(dashboard, &name) {
-        if let Some(left_out) = DECEPTIVE_NAME_LOG.admit(dashboard.handle.now()) {
+    if let Some(reason) = find_confusable_name(dashboard, &name) {
+        if let Some(suppressed) = DECEPTIVE_NAME_LOG_LIMIT.admit(dashboard.handle.now()) {
             tracing::warn!(
                 name = name.as_str(),
                 %peer,
                 reason,
-                "a proxy named an unknown user whose name can be mistaken for another{left_out}"
+                "a proxy named an unknown user whose name can be mistaken for another{suppressed}"
             );
         }
         let text = format!(
@@ -235,7 +235,7 @@ async fn create_user(
 }
 
 /// Returns the reason why a name can be mistaken for another one.
-fn find_deception(dashboard: &DashboardState, name: &UserName) -> Option<String> {
+fn find_confusable_name(dashboard: &DashboardState, name: &UserName) -> Option<String> {
     name.lookalike_reason()
         .map(|deception| deception.to_string())
         .or_else(|| {

@@ -28,8 +28,8 @@ const MAX_WRONG_CODES: u32 = 5;
 /// dropped.
 const MAX_PENDING: usize = 1000;
 
-static FAILED_CODE_LOG: LogLimit = LogLimit::new();
-static THROTTLED_CODE_LOG: LogLimit = LogLimit::new();
+static FAILED_CODE_LOG_LIMIT: LogLimit = LogLimit::new();
+static THROTTLED_CODE_LOG_LIMIT: LogLimit = LogLimit::new();
 
 #[derive(Template)]
 #[template(path = "code.html", config = "src/http/dashboard/askama.toml")]
@@ -169,12 +169,12 @@ pub(super) async fn post(
         count_code(request, &user)?;
     }
     if user.second_factor.is_some() && proof.is_none() {
-        if let Some(left_out) = FAILED_CODE_LOG.admit(request.now) {
+        if let Some(suppressed) = FAILED_CODE_LOG_LIMIT.admit(request.now) {
             let address = request.origin.client.addr;
             tracing::warn!(
                 name = user.name.as_str(),
                 %address,
-                "a sign-in failed: wrong code of the second factor{left_out}"
+                "a sign-in failed: wrong code of the second factor{suppressed}"
             );
         }
         return Ok(match dashboard.pending_sign_ins.record_failure(&attempt) {
@@ -218,12 +218,12 @@ fn count_code(request: &PageRequest, user: &User) -> Result<(), PageError> {
     throttle
         .begin_attempt(user.id, is_known, request.now, uptime)
         .map_err(|wait| {
-            if let Some(left_out) = THROTTLED_CODE_LOG.admit(request.now) {
+            if let Some(suppressed) = THROTTLED_CODE_LOG_LIMIT.admit(request.now) {
                 let address = request.origin.client.addr;
                 tracing::warn!(
                     name = user.name.as_str(),
                     %address,
-                    "a second factor has to wait after wrong codes{left_out}"
+                    "second factor throttled after wrong codes{suppressed}"
                 );
             }
             sign_in::too_many_attempts(wait)

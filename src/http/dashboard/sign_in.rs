@@ -12,7 +12,7 @@ use super::page_error::PageError;
 use super::page_handler::{HtmlPage, PageResponse};
 use super::page_messages::FlashMessage;
 use super::page_request::PageRequest;
-use super::page_routes::{DashboardTarget, Need, Page, PageLink};
+use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight};
 use super::proxy_auth::ProxyAuth;
 use super::sign_in_limit::{AttemptSource, SignInAttempt};
 use super::viewer::SignedInUser;
@@ -35,8 +35,8 @@ use crate::util::password::PasswordMatch;
 /// Maximum length of the URL of the next page in bytes.
 const MAX_NEXT_BYTES: usize = 2000;
 
-static FAILED_SIGN_IN_LOG: LogLimit = LogLimit::new();
-static THROTTLED_SIGN_IN_LOG: LogLimit = LogLimit::new();
+static FAILED_SIGN_IN_LOG_LIMIT: LogLimit = LogLimit::new();
+static THROTTLED_SIGN_IN_LOG_LIMIT: LogLimit = LogLimit::new();
 
 #[derive(Template)]
 #[template(path = "login.html", config = "src/http/dashboard/askama.toml")]
@@ -45,8 +45,8 @@ struct SignInPage<'a> {
     /// Submitted name.
     name: &'a str,
     next: &'a str,
-    wrong: Option<&'static str>,
-    is_in_the_clear: bool,
+    error: Option<&'static str>,
+    is_plaintext: bool,
 }
 
 /// Renders the form, or redirects a signed-in user.
@@ -68,20 +68,20 @@ fn render_form(
     request: &PageRequest,
     name: &str,
     next: &str,
-    wrong: Option<&'static str>,
+    error: Option<&'static str>,
 ) -> HtmlPage {
     let next = if parse_next_url(&request.dashboard, next).is_some() {
         next
     } else {
         ""
     };
-    let is_in_the_clear = request.origin.is_plaintext(&request.dashboard.base_url);
+    let is_plaintext = request.origin.is_plaintext(&request.dashboard.base_url);
     HtmlPage::from_template(&SignInPage {
         frame: request.layout("Sign in"),
         name,
         next,
-        wrong,
-        is_in_the_clear,
+        error,
+        is_plaintext,
     })
     .without_caching()
 }
@@ -107,11 +107,11 @@ pub(super) async fn post(
         .verify(form.get("password"), hash.clone())
         .await?;
     let refused = || {
-        if let Some(left_out) = FAILED_SIGN_IN_LOG.admit(request.now) {
+        if let Some(suppressed) = FAILED_SIGN_IN_LOG_LIMIT.admit(request.now) {
             tracing::warn!(
                 name = name_for_log(name.as_ref()),
                 address = %request.origin.client.addr,
-                "a sign-in failed{left_out}"
+                "a sign-in failed{suppressed}"
             );
         }
         Ok(render_form(
@@ -219,7 +219,7 @@ pub(super) async fn open_session(
             "{codes} of your second factor since {since}. A code is asked for only after the right \
              password. If you did not enter these codes, change your password."
         );
-        request.dashboard.one_time_secrets.store_for_session(
+        request.dashboard.one_time_texts.store_for_session(
             request,
             (user.id, session.id),
             &Page::SecondStep().to_string(),
@@ -405,11 +405,11 @@ fn begin_attempt_from(
     throttle
         .begin_attempt(&folded, address, by, uptime)
         .map_err(|wait| {
-            if let Some(left_out) = THROTTLED_SIGN_IN_LOG.admit(request.now) {
+            if let Some(suppressed) = THROTTLED_SIGN_IN_LOG_LIMIT.admit(request.now) {
                 tracing::warn!(
                     name = name_for_log(name),
                     %address,
-                    "a sign-in has to wait{left_out}"
+                    "sign-in throttled{suppressed}"
                 );
             }
             too_many_attempts(wait)
@@ -507,7 +507,7 @@ pub(super) fn parse_next_url(dashboard: &DashboardState, next: &str) -> Option<S
     else {
         return None;
     };
-    page.get().filter(|need| *need != Need::Nothing)?;
+    page.get().filter(|need| *need != RequiredRight::Public)?;
     let link = PageLink {
         base_url: &dashboard.base_url,
         page: &page,

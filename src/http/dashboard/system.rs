@@ -29,9 +29,9 @@ use crate::metrics::BackupStatus;
 #[template(path = "system.html", config = "src/http/dashboard/askama.toml")]
 struct SystemPage {
     frame: Layout,
-    runs_for: String,
+    uptime_text: String,
     is_writable: bool,
-    holds: String,
+    contents: String,
     /// Duration of the last commit as text. `None`: no commit yet.
     last_commit: Option<String>,
     /// URL at which a script tests if events arrive without delay. `None` if there is no project.
@@ -42,16 +42,16 @@ struct SystemPage {
     /// Number of commands that wait for the writer, and its maximum.
     queue: (u64, usize),
     backup: String,
-    backups: Backups,
+    backups: BackupSummary,
     asks_password: bool,
-    backup_is_wrong: Option<&'static str>,
+    backup_error: Option<&'static str>,
     base_url: String,
     /// Value that `--base-url` should have, judging by the request.
     other: Option<String>,
     host: String,
     peer: String,
     address: String,
-    is_relayed: bool,
+    is_proxied: bool,
     is_peer_trusted: bool,
     is_secure: bool,
     /// Single address that the sessions of all users seem to come from.
@@ -59,16 +59,16 @@ struct SystemPage {
 }
 
 /// Status of automatic backups.
-enum Backups {
+enum BackupSummary {
     Off,
     /// No backup was due yet.
-    Begun,
-    Made(DisplayTime),
+    Pending,
+    Succeeded(DisplayTime),
     /// Start of the failures, last reason, and time of the newest backup.
     Failing(DisplayTime, String, Option<DisplayTime>),
 }
 
-impl Backups {
+impl BackupSummary {
     fn from_status(status: Option<BackupStatus>, times: &TimeFormatter<'_>) -> Self {
         let when = |at| DisplayTime::relative(at, times);
         match status {
@@ -80,7 +80,7 @@ impl Backups {
             Some(BackupStatus {
                 newest,
                 failing: None,
-            }) => newest.map_or(Self::Begun, |newest| Self::Made(when(newest))),
+            }) => newest.map_or(Self::Pending, |newest| Self::Succeeded(when(newest))),
         }
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(render_page(request, None).into())
 }
 
-fn render_page(request: &PageRequest, backup_is_wrong: Option<&'static str>) -> HtmlPage {
+fn render_page(request: &PageRequest, backup_error: Option<&'static str>) -> HtmlPage {
     let came = &request.origin;
     let base_url = request.base_url();
     let uptime = request.handle().clock().uptime().as_micros();
@@ -104,7 +104,7 @@ fn render_page(request: &PageRequest, backup_is_wrong: Option<&'static str>) -> 
         )
     });
     let pings = usize::try_from(count_pings(request)).unwrap_or(usize::MAX);
-    let holds = [
+    let contents = [
         (projects, "project"),
         (checks, "check"),
         (pings, "ping"),
@@ -113,35 +113,35 @@ fn render_page(request: &PageRequest, backup_is_wrong: Option<&'static str>) -> 
     ];
     let system = SystemPage {
         frame: request.layout("System"),
-        runs_for: format_duration(i64::try_from(uptime).unwrap_or(i64::MAX)),
+        uptime_text: format_duration(i64::try_from(uptime).unwrap_or(i64::MAX)),
         is_writable: request.handle().is_writable(),
         last_commit: request.handle().metrics().last_commit().map(format_millis),
         events: first.map(|project| request.page_url(&Page::Events(project))),
-        holds: holds
+        contents: contents
             .map(|(number, what)| format_count(number, what))
             .join(" · "),
         waiting,
         file: request.handle().file_bytes().map(format_size),
         queue: request.handle().queue_depth(),
         backup: request.page_url(&Page::Backup()),
-        backups: Backups::from_status(
+        backups: BackupSummary::from_status(
             request.handle().metrics().backup_status(),
             &request.time_formatter(),
         ),
         asks_password: needs_password(request),
-        backup_is_wrong,
+        backup_error,
         base_url: base_url.as_str().into(),
         other: came.mismatched_address(base_url),
         host: came.host.as_ref().into(),
         peer: came.peer.to_string(),
         address: came.client.addr.to_string(),
-        is_relayed: came.is_proxied,
+        is_proxied: came.is_proxied,
         is_peer_trusted: is_trusted(came.peer, &request.dashboard.trusted_proxies),
         is_secure: came.is_secure(base_url),
         shared_address: find_shared_address(request),
     };
     let html = HtmlPage::from_template(&system);
-    if backup_is_wrong.is_some() {
+    if backup_error.is_some() {
         html.with_invalid_form()
     } else {
         html
@@ -221,7 +221,7 @@ pub(super) async fn send_backup(
     tracing::info!(
         user = request.user_name(),
         address = %request.origin.client.addr,
-        "downloads a backup"
+        "downloaded a backup"
     );
     let mut now = String::new();
     request.now.write_rfc3339_secs(&mut now);

@@ -30,7 +30,7 @@ const QUIET_ZONE: usize = 4;
 #[template(path = "totp.html", config = "src/http/dashboard/askama.toml")]
 struct TotpPage {
     frame: Layout,
-    own: String,
+    page_url: String,
     account: String,
     has_password: bool,
     /// Number of unused recovery codes. `None` if the second factor is off.
@@ -42,7 +42,7 @@ struct TotpPage {
     secret: String,
     picture: Option<QrCode>,
     asks_password: bool,
-    wrong: Option<&'static str>,
+    error: Option<&'static str>,
 }
 
 /// A QR code as one path.
@@ -59,10 +59,10 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
 fn render_page(
     request: &PageRequest,
     secret: Option<TotpSecret>,
-    wrong: Option<&'static str>,
+    error: Option<&'static str>,
 ) -> Result<HtmlPage, PageError> {
     let (user, _) = own_account(request)?;
-    let own = Page::AccountTotp();
+    let page = Page::AccountTotp();
     let secret = secret.unwrap_or_else(|| TotpSecret::new(request.handle().random().bytes()));
     let is_off = user.second_factor.is_none();
     let totp = TotpPage {
@@ -76,8 +76,8 @@ fn render_page(
         most: SecondFactor::RECOVERY_CODE_COUNT,
         made: request
             .dashboard
-            .one_time_secrets
-            .take(request, &own.to_string()),
+            .one_time_texts
+            .take(request, &page.to_string()),
         picture: if is_off {
             render_qr_code(&otpauth_url(request, user.name.as_str(), &secret))
         } else {
@@ -85,11 +85,11 @@ fn render_page(
         },
         secret: group_letters(&secret.to_base32()),
         asks_password: needs_password(request),
-        own: request.page_url(&own),
-        wrong,
+        page_url: request.page_url(&page),
+        error,
     };
     let html = HtmlPage::from_template(&totp).without_caching();
-    Ok(if wrong.is_some() {
+    Ok(if error.is_some() {
         html.with_invalid_form()
     } else {
         html
@@ -151,12 +151,12 @@ pub(super) async fn post(
     form: &FormData,
 ) -> Result<PageResponse, PageError> {
     let (user, by) = own_account(request)?;
-    let own = Page::AccountTotp();
+    let page = Page::AccountTotp();
     let secret = TotpSecret::parse(form.get("secret"));
-    let refused = |secret, wrong| Ok(render_page(request, secret, Some(wrong))?.into());
+    let refused = |secret, error| Ok(render_page(request, secret, Some(error))?.into());
     let (second, done) = match (form.get("do"), &user.second_factor) {
         // Another tab has already done it.
-        ("on", Some(_)) | ("off" | "codes", None) => return Ok(PageResponse::Redirect(own, None)),
+        ("on", Some(_)) | ("off" | "codes", None) => return Ok(PageResponse::Redirect(page, None)),
         ("on", None) => {
             let secret = secret.clone().ok_or_else(PageError::not_found)?;
             if user.password.is_none() {
@@ -206,8 +206,8 @@ pub(super) async fn post(
         let lines: Vec<_> = codes.iter().map(ToString::to_string).collect();
         request
             .dashboard
-            .one_time_secrets
-            .store(request, &own.to_string(), lines.join("\n"));
+            .one_time_texts
+            .store(request, &page.to_string(), lines.join("\n"));
     }
     let did = match done {
         "totp-on" => "turned the second factor on",
@@ -215,7 +215,7 @@ pub(super) async fn post(
         _ => "created new recovery codes",
     };
     tracing::info!(user = user.name.as_str(), address = %request.origin.client.addr, "{did}");
-    Ok(redirect_with_new_mark(request, user, own, done))
+    Ok(redirect_with_new_mark(request, user, page, done))
 }
 
 #[cfg(test)]

@@ -32,10 +32,10 @@ struct UserListPage {
     /// Link that was just created.
     made: Option<String>,
     name: String,
-    name_is_wrong: Option<String>,
+    name_error: Option<String>,
     granted: GrantForm,
     asks_password: bool,
-    password_is_wrong: Option<&'static str>,
+    password_error: Option<&'static str>,
 }
 
 struct UserListRow {
@@ -80,18 +80,18 @@ struct InviteFormErrors {
 fn render_page(
     request: &PageRequest,
     name: &str,
-    wrong: InviteFormErrors,
+    errors: InviteFormErrors,
     grant: &Grant,
 ) -> HtmlPage {
     let made = request
         .dashboard
-        .one_time_secrets
+        .one_time_texts
         .take(request, &Page::Users().to_string());
     let is_secret = made.is_some();
     let all: Vec<_> = request
         .handle()
         .with_state(|state| state.users.iter().take(MAX_LISTED + 1).cloned().collect());
-    let is_refused = wrong.name.is_some() || wrong.password.is_some();
+    let is_refused = errors.name.is_some() || errors.password.is_some();
     let users = UserListPage {
         frame: request.layout("Users"),
         are_more: all.len() > MAX_LISTED,
@@ -102,10 +102,10 @@ fn render_page(
             .collect(),
         made,
         name: name.into(),
-        name_is_wrong: wrong.name,
+        name_error: errors.name,
         granted: grant_form(request, grant),
         asks_password: needs_password(request),
-        password_is_wrong: wrong.password,
+        password_error: errors.password,
     };
     let html = HtmlPage::from_template(&users);
     let html = if is_secret {
@@ -276,7 +276,7 @@ pub(super) async fn invite_user(
 async fn create_link(request: &PageRequest, user: &User, at: &Page) -> Result<(), PageError> {
     let link = operations::user::create_link(request.handle(), Some(user)).await?;
     log_action(request, "created a link for", user);
-    request.dashboard.one_time_secrets.store(
+    request.dashboard.one_time_texts.store(
         request,
         &at.to_string(),
         format!("{}{}", request.base_url().as_str(), link.path()),
@@ -297,15 +297,15 @@ fn log_action(request: &PageRequest, action: &str, whom: &User) {
 #[template(path = "user.html", config = "src/http/dashboard/askama.toml")]
 struct UserPage {
     frame: Layout,
-    own: String,
+    page_url: String,
     title: String,
     name: String,
     status: &'static str,
-    wrong: UserFormErrors,
+    errors: UserFormErrors,
     granted: GrantForm,
     sessions: usize,
     made: Option<String>,
-    is_oneself: bool,
+    is_own_account: bool,
     /// True if the user is a disabled owner: enabling the account makes an owner.
     is_disabled_owner: bool,
     has_second_factor: bool,
@@ -343,28 +343,28 @@ fn render_user_page(
     user: &User,
     name: &str,
     grant: &Grant,
-    wrong: UserFormErrors,
+    errors: UserFormErrors,
 ) -> HtmlPage {
     let at = Page::User(user.uuid);
-    let is_refused = wrong != UserFormErrors::default();
+    let is_refused = errors != UserFormErrors::default();
     let made = request
         .dashboard
-        .one_time_secrets
+        .one_time_texts
         .take(request, &at.to_string());
     let is_secret = made.is_some();
     let one = UserPage {
         frame: request.layout(user.name.as_str()),
-        own: request.page_url(&at),
+        page_url: request.page_url(&at),
         title: user.name.as_str().into(),
         name: name.into(),
         status: user_status(user),
-        wrong,
+        errors,
         granted: grant_form(request, grant),
         sessions: request
             .handle()
             .with_state(|state| state.users.sessions_of(user.id, request.now).count()),
         made,
-        is_oneself: is_own_account(request, user),
+        is_own_account: is_own_account(request, user),
         is_disabled_owner: user.disabled && user.grant.is_owner(),
         has_second_factor: user.second_factor.is_some(),
         asks_password: needs_password(request),
@@ -455,8 +455,8 @@ pub(super) async fn post_user(
         .and_then(|person| person.session.as_ref())
         .map(|session| session.id);
     let at = Page::User(uuid);
-    if let Some(wrong) = check_confirmation(request, &user, form).await? {
-        return Ok(show_user_errors(request, &user, form, wrong));
+    if let Some(errors) = check_confirmation(request, &user, form).await? {
+        return Ok(show_user_errors(request, &user, form, errors));
     }
     let changes = match form.get("do") {
         "save" => {
@@ -550,14 +550,14 @@ fn show_user_errors(
     request: &PageRequest,
     user: &User,
     form: &FormData,
-    wrong: UserFormErrors,
+    errors: UserFormErrors,
 ) -> PageResponse {
     let form = Some(form).filter(|form| form.get("do") == "save");
     let (name, grant) = match form {
         Some(form) => (form.get("name"), parse_grant(request, form, &user.grant)),
         None => (user.name.as_str(), user.grant.clone()),
     };
-    render_user_page(request, user, name, &grant, wrong).into()
+    render_user_page(request, user, name, &grant, errors).into()
 }
 
 async fn delete_user(

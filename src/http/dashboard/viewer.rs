@@ -8,7 +8,7 @@ use hyper::header::HeaderMap;
 use super::browser_security::RequestOrigin;
 use super::cookie::CookieJar;
 use super::page_error::PageError;
-use super::page_routes::Need;
+use super::page_routes::RequiredRight;
 use super::{AuthMode, DashboardState, proxy_auth};
 use crate::domain::ids::ProjectId;
 use crate::domain::timezone::Timezone;
@@ -28,7 +28,7 @@ pub(crate) struct Viewer {
     /// Theme of the pages.
     pub(crate) theme: Theme,
     /// True if keyboard shortcuts are enabled.
-    pub(crate) shortcuts: bool,
+    pub(crate) has_shortcuts: bool,
     /// List preferences that apply if a URL does not override them.
     pub(crate) list_preferences: ListPreferences,
     /// Signed-in user. `None` for an anonymous viewer, and if the server runs without sign-in.
@@ -58,7 +58,7 @@ impl Viewer {
         Self {
             zone,
             theme: taste.theme,
-            shortcuts: taste.shortcuts,
+            has_shortcuts: taste.shortcuts,
             list_preferences: taste.list,
             signed_in: person,
             grant,
@@ -72,9 +72,9 @@ impl Viewer {
 
     /// True if the viewer has this right for a project. `None` stands for resources outside
     /// projects.
-    pub(crate) fn is_allowed(&self, need: Need, project: Option<ProjectId>) -> bool {
+    pub(crate) fn is_allowed(&self, need: RequiredRight, project: Option<ProjectId>) -> bool {
         let Some(grant) = &self.grant else {
-            return need == Need::Nothing;
+            return need == RequiredRight::Public;
         };
         let has_membership = |least| {
             project.map_or(grant.is_owner(), |project| {
@@ -82,10 +82,10 @@ impl Viewer {
             })
         };
         match need {
-            Need::Nothing | Need::Person => true,
-            Need::Read => has_membership(Membership::ReadOnly),
-            Need::Write => has_membership(Membership::Member),
-            Need::Owner => grant.is_owner(),
+            RequiredRight::Public | RequiredRight::SignedIn => true,
+            RequiredRight::Read => has_membership(Membership::ReadOnly),
+            RequiredRight::Write => has_membership(Membership::Member),
+            RequiredRight::Owner => grant.is_owner(),
         }
     }
 }
@@ -100,7 +100,7 @@ impl Viewer {
                 return false;
             }
             let Some(SignedInUser { user, session }) = &self.signed_in else {
-                return self.is_allowed(Need::Read, Some(project));
+                return self.is_allowed(RequiredRight::Read, Some(project));
             };
             let user = match session {
                 Some(session) => state

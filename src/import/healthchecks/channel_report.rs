@@ -161,7 +161,7 @@ fn local_addresses(settings: &ImportedSettings) -> Vec<IpAddr> {
     let mut addresses: Vec<_> = settings
         .urls()
         .filter_map(url_address)
-        .filter(|address| AddressGuard::needs_allowance(*address))
+        .filter(|address| AddressGuard::requires_outbound_allow(*address))
         .collect();
     addresses.sort_unstable();
     addresses.dedup();

@@ -201,13 +201,13 @@ impl ChannelProgress {
     /// channel, not only this message.
     pub(super) fn record_failure(
         &mut self,
-        job: &Message,
+        message: &Message,
         is_answered: bool,
         after: Option<Duration>,
         now: CurrentTime,
         random: &Random,
     ) -> bool {
-        if job.channel.settings != self.channel.settings {
+        if message.channel.settings != self.channel.settings {
             // The failure says nothing about the settings that the channel has now.
             return true;
         }
@@ -226,12 +226,12 @@ impl ChannelProgress {
             .mul_f64(spread)
         };
         let requested_delay = after.unwrap_or_default().min(MAX_RETRY_DELAY);
-        let single = if let [item] = job.items.as_slice() {
+        let single = if let [item] = message.items.as_slice() {
             Some(&item.row)
         } else {
             None
         };
-        if let Some(row) = single.filter(|row| self.suspects.is_reason(row.number)) {
+        if let Some(row) = single.filter(|row| self.suspects.is_proven_cause(row.number)) {
             self.suspects = Suspects::Unknown;
             self.failure_cause = FailureCause::Check(row.check);
             self.try_others_from = Some(now.uptime);
@@ -245,7 +245,7 @@ impl ChannelProgress {
             failure.add_failure(now, requested_delay.max(pause(failure.count)));
             return is_silent;
         }
-        let rows: BTreeSet<_> = job.items.iter().map(|item| item.row.number).collect();
+        let rows: BTreeSet<_> = message.items.iter().map(|item| item.row.number).collect();
         match single {
             Some(row) => {
                 let was_suspect = self.suspects.contains(row.number);
@@ -303,19 +303,24 @@ impl ChannelProgress {
     /// [`MAX_REFUSALS`] times, and its receiver is a program or accepts other messages. A channel
     /// for people or incidents that refuses everything may have lost its receiver, which an
     /// operator will restore.
-    pub(super) fn record_refusal(&mut self, job: &Message, rules: &DeliveryPolicy) -> bool {
-        let [item] = job.items.as_slice() else {
+    pub(super) fn record_refusal(&mut self, message: &Message, policy: &DeliveryPolicy) -> bool {
+        let [item] = message.items.as_slice() else {
             return false;
         };
         let refused = self.refusals.entry(item.row.number).or_default();
         *refused = refused.saturating_add(1);
         *refused >= MAX_REFUSALS
-            && (rules.class == ChannelClass::Machine || self.parked.contains_key(&item.row.number))
+            && (policy.class == ChannelClass::Machine || self.parked.contains_key(&item.row.number))
     }
 
     /// Records that a message was accepted.
-    pub(super) fn record_delivery(&mut self, job: &Message, rules: &DeliveryPolicy, now: Duration) {
-        let rows: BTreeSet<_> = job.items.iter().map(|item| item.row.number).collect();
+    pub(super) fn record_delivery(
+        &mut self,
+        message: &Message,
+        policy: &DeliveryPolicy,
+        now: Duration,
+    ) {
+        let rows: BTreeSet<_> = message.items.iter().map(|item| item.row.number).collect();
         self.parked.retain(|row, _| !rows.contains(row));
         self.parked
             .values_mut()
@@ -341,12 +346,16 @@ impl ChannelProgress {
         };
         self.try_others_from = None;
         self.last_failures.clear();
-        if job.items.len() > 1 && self.suspects.is_unknown() {
+        if message.items.len() > 1 && self.suspects.is_unknown() {
             self.not_before = self.not_before.max(now + DELAY_AFTER_DIGEST);
         }
-        if rules.class == ChannelClass::People {
+        if policy.class == ChannelClass::People {
             // Reminders are sent on request and have no limit.
-            for item in job.items.iter().filter(|item| item.row.check != CheckId(0)) {
+            for item in message
+                .items
+                .iter()
+                .filter(|item| item.row.check != CheckId(0))
+            {
                 self.notified_at
                     .entry(item.row.check)
                     .or_default()
@@ -364,7 +373,7 @@ impl ChannelProgress {
 
     /// If one message explains all failures and another one waits, the other one is tried: the
     /// channel may work.
-    pub(super) fn try_others(&mut self, state: &State, rules: &DeliveryPolicy) {
+    pub(super) fn try_others(&mut self, state: &State, policy: &DeliveryPolicy) {
         let Some(from) = self
             .try_others_from
             .filter(|from| self.in_flight == 0 && *from < self.not_before)
@@ -386,7 +395,7 @@ impl ChannelProgress {
                 false
             }
             // People get only the newest row of a check, which is another message.
-            false if rules.class == ChannelClass::People => {
+            false if policy.class == ChannelClass::People => {
                 let earlier = self
                     .failed_messages
                     .iter()
@@ -460,8 +469,8 @@ impl ChannelProgress {
 
     /// True if a row has waited too long to be useful. The clock alone does not decide: it may have
     /// been set, and the server may not have run. Attempts must have failed after the row expired.
-    pub(super) fn is_expired(&self, row: &OutboxRow, rules: &DeliveryPolicy) -> bool {
-        let most = i64::try_from(rules.give_up_after.as_micros()).unwrap_or(i64::MAX);
+    pub(super) fn is_expired(&self, row: &OutboxRow, policy: &DeliveryPolicy) -> bool {
+        let most = i64::try_from(policy.give_up_after.as_micros()).unwrap_or(i64::MAX);
         let is_long = |until: Timestamp| until.micros_since(row.queued) > most;
         match self.parked.get(&row.number) {
             Some(failure) => is_long(failure.last.wall),
@@ -482,8 +491,8 @@ impl ChannelProgress {
 
     /// Records that nothing [may be sent](Self::may_send) now. Returns true if the daily limit is
     /// reached.
-    pub(super) fn note_waiting(&mut self, rules: &DeliveryPolicy, now: CurrentTime) -> bool {
-        let is_used_up = self.is_daily_limit_reached(rules, now.uptime);
+    pub(super) fn note_waiting(&mut self, policy: &DeliveryPolicy, now: CurrentTime) -> bool {
+        let is_used_up = self.is_daily_limit_reached(policy, now.uptime);
         if self.failures > 0 {
             self.note_delay(DelayReason::Undelivered, now.wall);
         } else if is_used_up {

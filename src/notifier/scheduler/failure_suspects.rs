@@ -61,7 +61,7 @@ impl Suspects {
     }
 
     /// True if a failure of this row alone proves that it is the cause.
-    pub(super) fn is_reason(&self, row: DeliveryNumber) -> bool {
+    pub(super) fn is_proven_cause(&self, row: DeliveryNumber) -> bool {
         matches!(self, Self::Rows { rows, is_partly_delivered: true } if rows.contains(&row))
     }
 

@@ -87,7 +87,7 @@ fn is_digest_waiting(
     channel: ChannelId,
     progress: &mut ChannelProgress,
     now: CurrentTime,
-    step: &mut ScheduledWork,
+    work: &mut ScheduledWork,
 ) -> bool {
     let Some(DigestWait { until }) = progress.digest_wait.take() else {
         return false;
@@ -104,7 +104,7 @@ fn is_digest_waiting(
         return false;
     }
     progress.digest_wait = Some(DigestWait { until });
-    step.wake_no_later_than(until.min(now.uptime + DIGEST_QUIET_TIME - quiet_for));
+    work.wake_no_later_than(until.min(now.uptime + DIGEST_QUIET_TIME - quiet_for));
     true
 }
 
@@ -123,23 +123,23 @@ fn time_in_queue(queued: Timestamp, now: CurrentTime) -> Duration {
 pub(super) fn pick_for_people(
     view: &impl StateView,
     channel: ChannelId,
-    rules: &DeliveryPolicy,
+    policy: &DeliveryPolicy,
     progress: &mut ChannelProgress,
     now: CurrentTime,
-    step: &mut ScheduledWork,
+    work: &mut ScheduledWork,
 ) -> Option<PickedItems> {
-    if is_digest_waiting(view, channel, progress, now, step) {
+    if is_digest_waiting(view, channel, progress, now, work) {
         return None;
     }
     let (waiting, is_more) = waiting_rows(view, channel);
     let last = waiting.last()?.number;
     let mut checks = BTreeSet::new();
     for row in &waiting {
-        if progress.checks_in_flight.contains(&row.check) || step.is_reported(row) {
+        if progress.checks_in_flight.contains(&row.check) || work.is_reported(row) {
             continue;
         }
-        if progress.is_expired(row, rules) {
-            give_up_row(row, now, step)?;
+        if progress.is_expired(row, policy) {
+            give_up_row(row, now, work)?;
         } else {
             checks.insert(row.check);
         }
@@ -147,17 +147,17 @@ pub(super) fn pick_for_people(
     checks.retain(|check| match progress.check_message_limit(*check, now) {
         Ok(()) => true,
         Err(until) => {
-            step.wake_no_later_than(until);
+            work.wake_no_later_than(until);
             false
         }
     });
     let (parked, failing) = view.read_state(|state| {
         (
-            progress.parked_checks(state, rules.class),
-            progress.failing_checks(state, rules.class),
+            progress.parked_checks(state, policy.class),
+            progress.failing_checks(state, policy.class),
         )
     });
-    checks.retain(|check| is_retry_due(parked.get(check), now, step));
+    checks.retain(|check| is_retry_due(parked.get(check), now, work));
     if let Some(check) = checks
         .iter()
         .find(|check| parked.contains_key(check))
@@ -174,14 +174,14 @@ pub(super) fn pick_for_people(
         is_retry_due(
             failing.get(check).map(|failing| &failing.not_before),
             now,
-            step,
+            work,
         )
     });
     let mut checks: BTreeMap<CheckId, Vec<Arc<OutboxRow>>> = checks
         .into_iter()
         .map(|check| (check, Vec::new()))
         .collect();
-    for row in waiting.into_iter().filter(|row| !step.is_reported(row)) {
+    for row in waiting.into_iter().filter(|row| !work.is_reported(row)) {
         checks.entry(row.check).and_modify(|rows| rows.push(row));
     }
     if is_more {
@@ -189,7 +189,7 @@ pub(super) fn pick_for_people(
     }
     separate_suspects(&mut checks, &failing, progress);
     let is_outage = checks.len() > 1 && checks.values().flatten().all(|row| row.during_outage);
-    if rules
+    if policy
         .digest_above
         .is_some_and(|most| is_outage || checks.len() > most)
     {
@@ -197,7 +197,7 @@ pub(super) fn pick_for_people(
         let first = time_in_queue(queued().min()?, now);
         let newest = time_in_queue(queued().max()?, now);
         if newest < DIGEST_QUIET_TIME && first < MAX_DIGEST_WAIT {
-            step.wake_no_later_than(
+            work.wake_no_later_than(
                 now.uptime + (DIGEST_QUIET_TIME - newest).min(MAX_DIGEST_WAIT - first),
             );
             progress.digest_wait = Some(DigestWait {
@@ -297,28 +297,28 @@ fn collapse_rows(
 pub(super) fn pick_for_machines(
     state: &State,
     channel: ChannelId,
-    rules: &DeliveryPolicy,
+    policy: &DeliveryPolicy,
     progress: &ChannelProgress,
     now: CurrentTime,
-    step: &mut ScheduledWork,
+    work: &mut ScheduledWork,
 ) -> Option<PickedItems> {
-    let parked = progress.parked_checks(state, rules.class);
-    let failing = progress.failing_checks(state, rules.class);
+    let parked = progress.parked_checks(state, policy.class);
+    let failing = progress.failing_checks(state, policy.class);
     // Failed rows are retried when there is nothing else, the least recently tried first.
     let mut retry: Option<(Duration, &Arc<OutboxRow>)> = None;
     let mut seen_checks = BTreeSet::new();
     for row in state.outbox.rows_of_channel(channel) {
         if progress.checks_in_flight.contains(&row.check)
-            || step.is_reported(row)
-            || !is_retry_due(parked.get(&row.check), now, step)
+            || work.is_reported(row)
+            || !is_retry_due(parked.get(&row.check), now, work)
         {
             continue;
         }
-        if progress.is_expired(row, rules) {
-            give_up_row(row, now, step)?;
+        if progress.is_expired(row, policy) {
+            give_up_row(row, now, work)?;
             continue;
         }
-        if rules.class == ChannelClass::Incident
+        if policy.class == ChannelClass::Incident
             && row.event == AlertEvent::Down
             && !row.may_have_arrived()
         {
@@ -330,10 +330,10 @@ pub(super) fn pick_for_machines(
             // downtime.
             let end = next.filter(|next| matches!(next.event, AlertEvent::Up | AlertEvent::Closed));
             if let Some(end) = end {
-                require_report_capacity(now, step)?;
+                require_report_capacity(now, work)?;
                 let reason = "the downtime ended before the alert was sent";
                 let sent = SendOutcome::Superseded(reason.into());
-                step.finish(channel, vec![row.number, end.number], sent);
+                work.finish(channel, vec![row.number, end.number], sent);
                 continue;
             }
         }
@@ -343,7 +343,7 @@ pub(super) fn pick_for_machines(
         }) = failing.get(&row.check).copied()
         {
             // Later rows about the check wait for it.
-            let is_next = seen_checks.insert(row.check) && is_retry_due(Some(&until), now, step);
+            let is_next = seen_checks.insert(row.check) && is_retry_due(Some(&until), now, work);
             if is_next && retry.is_none_or(|(earliest, _)| last < earliest) {
                 retry = Some((last, row));
             }
@@ -368,27 +368,27 @@ fn single_row(row: &Arc<OutboxRow>) -> PickedItems {
 }
 
 /// True if a row that waits by itself is due.
-fn is_retry_due(until: Option<&Duration>, now: CurrentTime, step: &mut ScheduledWork) -> bool {
+fn is_retry_due(until: Option<&Duration>, now: CurrentTime, work: &mut ScheduledWork) -> bool {
     let until = until.filter(|until| **until > now.uptime);
     until
         .into_iter()
-        .for_each(|until| step.wake_no_later_than(*until));
+        .for_each(|until| work.wake_no_later_than(*until));
     until.is_none()
 }
 
 /// `None` if the round has enough reports. The rest follows in the next round.
-fn require_report_capacity(now: CurrentTime, step: &mut ScheduledWork) -> Option<()> {
-    if step.reports.len() >= super::MAX_REPORTS {
-        step.wake_no_later_than(now.uptime);
+fn require_report_capacity(now: CurrentTime, work: &mut ScheduledWork) -> Option<()> {
+    if work.reports.len() >= super::MAX_REPORTS {
+        work.wake_no_later_than(now.uptime);
         return None;
     }
     Some(())
 }
 
 /// Gives up a row. `None` as in [`require_report_capacity`].
-fn give_up_row(row: &OutboxRow, now: CurrentTime, step: &mut ScheduledWork) -> Option<()> {
-    require_report_capacity(now, step)?;
-    step.finish(
+fn give_up_row(row: &OutboxRow, now: CurrentTime, work: &mut ScheduledWork) -> Option<()> {
+    require_report_capacity(now, work)?;
+    work.finish(
         row.channel,
         vec![row.number],
         SendOutcome::Failed("the channel accepted no messages for too long".into()),

@@ -52,7 +52,7 @@ const CHANNEL: ChannelId = ChannelId(2);
 
 /// Scheduler for one channel, its outbox, and a clock that the test sets.
 struct SchedulerTester {
-    rules: DeliveryPolicy,
+    policy: DeliveryPolicy,
     state: State,
     plan: SendScheduler,
     now: CurrentTime,
@@ -63,7 +63,7 @@ struct SchedulerTester {
 }
 
 impl SchedulerTester {
-    fn new(rules: DeliveryPolicy) -> Self {
+    fn new(policy: DeliveryPolicy) -> Self {
         let random = Random::seeded(1);
         let mut state = State::default();
         let name = ProjectName::parse("p").unwrap();
@@ -103,7 +103,7 @@ impl SchedulerTester {
             uptime: Duration::from_secs(100),
         };
         Self {
-            rules,
+            policy,
             state,
             plan: SendScheduler::default(),
             now,
@@ -143,10 +143,10 @@ impl SchedulerTester {
             ..
         } = self
             .plan
-            .schedule(&self.state, |_| self.rules.clone(), self.now);
+            .schedule(&self.state, |_| self.policy.clone(), self.now);
         self.apply(&reports);
-        for job in &jobs {
-            for number in job.delivery_numbers() {
+        for message in &jobs {
+            for number in message.delivery_numbers() {
                 let row = OutboxRow::clone(self.state.outbox.get(number).expect("it is not over"));
                 let row = OutboxRow {
                     attempt_started: Some(self.now.wall),
@@ -193,20 +193,20 @@ impl SchedulerTester {
         }
     }
 
-    fn done(&mut self, job: &Message, result: SendOutcome) {
-        self.answered(job, result, 0);
+    fn done(&mut self, message: &Message, result: SendOutcome) {
+        self.answered(message, result, 0);
     }
 
-    fn answered(&mut self, job: &Message, result: SendOutcome, status: u16) {
-        self.finish(job, AttemptResult::new(result, status));
+    fn answered(&mut self, message: &Message, result: SendOutcome, status: u16) {
+        self.finish(message, AttemptResult::new(result, status));
     }
 
-    fn finish(&mut self, job: &Message, done: AttemptResult) {
-        let reports = self
-            .plan
-            .record_result(job.id, done, &self.rules, self.now, &self.random);
+    fn finish(&mut self, message: &Message, done: AttemptResult) {
+        let reports =
+            self.plan
+                .record_result(message.id, done, &self.policy, self.now, &self.random);
         self.apply(&reports);
-        self.plan.settle(job.id);
+        self.plan.settle(message.id);
     }
 
     /// Content of the messages of a round: check and event, with `+` if a downtime is included that
@@ -225,7 +225,7 @@ impl SchedulerTester {
             )
         };
         jobs.iter()
-            .map(|job| job.items.iter().map(item).collect::<Vec<_>>().join(" "))
+            .map(|message| message.items.iter().map(item).collect::<Vec<_>>().join(" "))
             .collect()
     }
 }
@@ -272,8 +272,8 @@ fn a_failing_receiver_gets_one_message_at_a_time() {
     let mut world = SchedulerTester::new(machine());
     (1..=20).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     let (jobs, _) = world.step();
-    for job in &jobs {
-        world.done(job, later());
+    for message in &jobs {
+        world.done(message, later());
     }
     // They fail together, which is one failure: five seconds, a fifth more or less.
     let (jobs, wake_in) = world.step();
@@ -370,12 +370,12 @@ fn incidents_that_end_before_they_are_sent_are_not_sent() {
 
 #[test]
 fn messages_that_wait_too_long_are_given_up_after_more_attempts() {
-    for (rules, days) in [(machine(), 1), (PEOPLE, 7)] {
-        let mut world = SchedulerTester::new(rules);
+    for (policy, days) in [(machine(), 1), (PEOPLE, 7)] {
+        let mut world = SchedulerTester::new(policy);
         (1..=1200).for_each(|check| _ = world.queue(check, AlertEvent::Down));
         world.pass(1_000);
         let (jobs, _) = world.step();
-        jobs.iter().for_each(|job| world.done(job, later()));
+        jobs.iter().for_each(|message| world.done(message, later()));
         // The machine sleeps, or the clock is set: neither is a failed attempt.
         for plan in [std::mem::take(&mut world.plan), SendScheduler::default()] {
             world.plan = plan;
@@ -393,17 +393,17 @@ fn messages_that_wait_too_long_are_given_up_after_more_attempts() {
                 world.pass(700_000);
                 let (jobs, _) = world.step();
                 assert!(!jobs.is_empty() && over(&world) == 0, "it is tried");
-                jobs.iter().for_each(|job| world.done(job, later()));
+                jobs.iter().for_each(|message| world.done(message, later()));
             }
             world.now.wall = world.now.wall.plus_secs(-1_400);
         }
         world.pass(700_000);
         let (jobs, _) = world.step();
-        jobs.iter().for_each(|job| world.done(job, later()));
+        jobs.iter().for_each(|message| world.done(message, later()));
         for _ in 0..4 {
             world.pass(700_000);
             let (jobs, _) = world.step();
-            jobs.iter().for_each(|job| world.done(job, later()));
+            jobs.iter().for_each(|message| world.done(message, later()));
         }
         assert!(
             world
@@ -465,7 +465,7 @@ fn the_daily_limit_is_respected() {
 #[test]
 fn quiet_hours_end_with_the_current_status() {
     let mut world = SchedulerTester::new(PEOPLE);
-    world.rules.quiet_until = Some(world.now.wall.plus_secs(60));
+    world.policy.quiet_until = Some(world.now.wall.plus_secs(60));
     world.queue(1, AlertEvent::Down);
     assert_eq!(world.step(), (vec![], Some(60_000)));
     world.pass(30_000);
@@ -482,9 +482,9 @@ fn an_unreachable_receiver_does_not_count_as_a_refusal() {
     let mut ended = Vec::new();
     while !world.state.outbox.is_empty() {
         let (jobs, _) = world.step();
-        if let Some(job) = jobs.first() {
+        if let Some(message) = jobs.first() {
             let outcome = if ended.len() < 6 { later() } else { refused() };
-            world.done(job, outcome.clone());
+            world.done(message, outcome.clone());
             ended.push(outcome);
         }
         world.pass(4_000_000);

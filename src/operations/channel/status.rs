@@ -1,7 +1,7 @@
 //! Status of a channel, and the reason why no alert of a check reaches a recipient. Lists, pages
 //! and the API show the same.
 
-use crate::channels::transport_reply::shown;
+use crate::channels::transport_reply::visible_error;
 use crate::domain::alert::{AlertEvent, DeliveryProof};
 use crate::domain::channel::{ChannelClass, Transports};
 use crate::domain::check::Check;
@@ -143,7 +143,7 @@ impl ChannelStatus {
             Self::TestFailed(reason) => (None, reason),
             Self::Untested | Self::Ok => return (None, None),
         };
-        (since, Some(shown(reason, may_write)))
+        (since, Some(visible_error(reason, may_write)))
     }
 }
 

@@ -71,7 +71,7 @@ fn talk(capacity: usize, budget: usize) -> TestConnection {
         config,
         sessions: KeyedSemaphore::per_key(1),
         message_budget: budget.clone(),
-        readers: Semaphore::new(1),
+        parse_permits: Semaphore::new(1),
     });
     let dialogue = Dialogue::new(server.config.domain.clone(), TlsState::None);
     let mut session = SmtpSession {

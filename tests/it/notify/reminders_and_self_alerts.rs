@@ -154,7 +154,7 @@ async fn self_alerts_about_channels_and_the_database_are_sent_to_channels_that_r
         message["title"].as_str().unwrap().to_owned()
     };
     let requests = phone.wait_for(1).await;
-    assert_eq!(title(&requests[0]), "The channel webhook does not work");
+    assert_eq!(title(&requests[0]), "Channel webhook is failing");
     // Readers of the other channel may lack the permission to see what this receiver answers.
     assert!(
         requests[0].text().contains("the answer was 500") && !requests[0].text().contains("SECRET"),
@@ -364,7 +364,7 @@ async fn a_clock_that_is_set_back_stops_neither_reminders_nor_self_alerts() {
         "{titles:?}"
     );
     assert!(
-        titles.iter().any(|title| title.contains("does not work")),
+        titles.iter().any(|title| title.contains("is failing")),
         "{titles:?}"
     );
 }

@@ -103,7 +103,8 @@ async fn a_self_signed_certificate_is_trusted_if_named_or_pinned() {
     let receiver = show(&shown).await;
     let url = receiver.url_at("localhost", "/");
     let error = send(&outbound(config()), &url).await.unwrap_err();
-    let cure = "the certificate of localhost is self-signed and not trusted: give it as --ca-file";
+    let cure =
+        "the certificate of localhost is self-signed and not trusted; to trust it, set --ca-file";
     assert!(
         error.is_permanent
             && words(&error) == format!("{cure}, or set its fingerprint as tls-pin of the channel"),
@@ -112,7 +113,7 @@ async fn a_self_signed_certificate_is_trusted_if_named_or_pinned() {
     // Commands have no channels.
     let error = send(
         &outbound(OutboundConfig {
-            with_pins: false,
+            mentions_tls_pin: false,
             ..config()
         }),
         &url,

@@ -1,15 +1,15 @@
 //! Rules that hold for requests to every page.
 
 use overdue::domain::ids::UniqueKey;
-use overdue::http::dashboard::{AuthMode, Need, Page, Scope};
+use overdue::http::dashboard::{AuthMode, Page, RequiredRight, Scope};
 
 use super::{browse, channel, project_uuid};
 use crate::support::server::TestServer;
 
 /// Returns the path of a page, for existing objects.
 fn path(page: &Page, project: &str, check: &str, channel: &str) -> String {
-    if matches!(page, Page::Cloaked(_)) {
-        return Page::Cloaked(UniqueKey::of_check(check.parse().unwrap())).to_string();
+    if matches!(page, Page::UniqueKeyRedirect(_)) {
+        return Page::UniqueKeyRedirect(UniqueKey::of_check(check.parse().unwrap())).to_string();
     }
     let own = match page.scope() {
         Scope::Project(_) => project,
@@ -122,7 +122,7 @@ async fn pages_that_require_signing_in_show_nothing_without_a_session() {
     let channel = channel(&server).await;
     for page in Page::examples() {
         for (method, need) in [("GET", page.get()), ("POST", page.post())] {
-            let Some(need) = need.filter(|need| *need != Need::Nothing) else {
+            let Some(need) = need.filter(|need| *need != RequiredRight::Public) else {
                 continue;
             };
             let path = path(&page, &project, &check, &channel);

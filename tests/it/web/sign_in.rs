@@ -3,7 +3,7 @@
 use overdue::domain::user::one_time_link::LinkCode;
 use overdue::domain::user::{Grant, Membership, ProjectMemberships, UserName};
 use overdue::engine::command::user::UserChanges;
-use overdue::http::dashboard::{AuthMode, LogoutUrl, Need, Page, ProxyAuth, Scope};
+use overdue::http::dashboard::{AuthMode, LogoutUrl, Page, ProxyAuth, RequiredRight, Scope};
 use overdue::operations::user;
 
 use super::browser::{Browser, PASSWORD, make, owner, server};
@@ -557,7 +557,7 @@ async fn every_page_requires_the_permission_in_its_row() {
                     .is_some_and(|to| to.starts_with("/login/?next=") || to == "/login/");
                 let of_project = page.scope() != Scope::Server;
                 let expected = match (name, need) {
-                    (_, Need::Nothing) => None,
+                    (_, RequiredRight::Public) => None,
                     // A form waits until the user has signed in again.
                     ("nobody", _) => Some(if method == "POST" {
                         401
@@ -566,9 +566,9 @@ async fn every_page_requires_the_permission_in_its_row() {
                     } else {
                         303
                     }),
-                    ("owner", _) | (_, Need::Person) => None,
+                    ("owner", _) | (_, RequiredRight::SignedIn) => None,
                     ("stranger", _) if of_project => Some(404),
-                    (_, Need::Owner) | ("reader", Need::Write) => Some(403),
+                    (_, RequiredRight::Owner) | ("reader", RequiredRight::Write) => Some(403),
                     _ => None,
                 };
                 match expected {
@@ -578,7 +578,7 @@ async fn every_page_requires_the_permission_in_its_row() {
                     // The result depends on the page, but the user is let in.
                     None => assert!(
                         ![401, 403].contains(&answer.status)
-                            && (need == Need::Nothing || !sent_away),
+                            && (need == RequiredRight::Public || !sent_away),
                         "{name} {method} {path}: {answer:?}"
                     ),
                 }

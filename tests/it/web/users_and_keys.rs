@@ -720,7 +720,7 @@ async fn owners_see_the_addresses_of_the_server() {
     let page = browser.get("/system/").await;
     let text = visible_text(page.text());
     assert!(
-        text.contains("NO BACKUP since")
+        text.contains("No backup since")
             && page.text().contains("Read-only &#60;file&#62; system")
             && text.contains("the newest began"),
         "{text}"
@@ -728,7 +728,7 @@ async fn owners_see_the_addresses_of_the_server() {
     metrics.record_backup(now);
     let text = visible_text(browser.get("/system/").await.text());
     assert!(
-        text.contains("Automatic on the newest began") && !text.contains("NO BACKUP"),
+        text.contains("Automatic on the newest began") && !text.contains("No backup"),
         "{text}"
     );
     server.stop().await;

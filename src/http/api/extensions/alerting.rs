@@ -58,8 +58,8 @@ fn find_parents(call: &ApiCall<'_>, uuids: &[String]) -> Result<Parents, Parents
 }
 
 fn alerting_json(call: &ApiCall<'_>, check: &Check) -> String {
-    let telling = check.state.notification;
-    let pending = if let NotificationState::Pending { at, reason } = telling {
+    let notification = check.state.notification;
+    let pending = if let NotificationState::Pending { at, reason } = notification {
         Some((at, reason))
     } else {
         None
@@ -81,7 +81,7 @@ fn alerting_json(call: &ApiCall<'_>, check: &Check) -> String {
                 out.push('"');
             });
         });
-        object.text("telling", telling.name());
+        object.text("telling", notification.name());
         object.unescaped_or_null(
             "until",
             pending.map(|(at, _)| at),

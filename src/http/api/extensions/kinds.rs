@@ -62,7 +62,7 @@ fn write_field(field: &SettingField, out: &mut String) {
     };
     let mut object = JsonObject::begin(out);
     object.text("key", field.key);
-    write_form(&mut object, &field.field_type);
+    write_field_type(&mut object, &field.field_type);
     object
         .text("need", need)
         .member("default", |out| match default {
@@ -78,7 +78,7 @@ fn write_field(field: &SettingField, out: &mut String) {
 
 /// Writes the type of a field and its limits: bytes of texts, items of lists, seconds of times,
 /// values of numbers.
-fn write_form(object: &mut JsonObject<'_>, field_type: &SettingFieldType) {
+fn write_field_type(object: &mut JsonObject<'_>, field_type: &SettingFieldType) {
     let (word, least, most) = match *field_type {
         SettingFieldType::MailAddresses(most) => ("mail-addresses", Some(1), Some(most as i64)),
         SettingFieldType::PhoneNumber => ("phone", None, None),

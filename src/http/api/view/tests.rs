@@ -19,7 +19,7 @@ fn view() -> ApiView {
     ApiView {
         base_url: "http://h/sub".parse().unwrap(),
         version: ApiVersion::V3,
-        read_only: false,
+        is_read_only: false,
     }
 }
 
@@ -160,7 +160,7 @@ fn lists_have_no_subjects_and_read_only_keys_see_no_uuid() {
     read_only.push("unique_key".to_owned());
     read_only.sort();
     let view = ApiView {
-        read_only: true,
+        is_read_only: true,
         ..view()
     };
     assert_eq!(names(view.clone(), CheckMembers::Read), read_only);

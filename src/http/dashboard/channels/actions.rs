@@ -21,7 +21,7 @@ use crate::operations::channel::{self, TEST_TIMEOUT};
 
 #[derive(Template)]
 #[template(
-    path = "remove_integration.html",
+    path = "delete_channel.html",
     config = "src/http/dashboard/askama.toml"
 )]
 struct DeleteChannelPage {
@@ -77,7 +77,7 @@ pub(super) async fn test_channel(
 pub(crate) async fn enable_channel(request: &PageRequest) -> Result<PageResponse, PageError> {
     channel::enable(request.handle(), request.channel()?.id).await?;
     Ok(PageResponse::Redirect(
-        Page::Integrations(request.project()?.uuid),
+        Page::Channels(request.project()?.uuid),
         FlashMessage::from_code("integration-enabled"),
     ))
 }
@@ -89,7 +89,7 @@ pub(crate) async fn set_checks(
 ) -> Result<PageResponse, PageError> {
     assign_checks(request, request.channel()?.id, form).await?;
     Ok(PageResponse::Redirect(
-        Page::Integrations(request.project()?.uuid),
+        Page::Channels(request.project()?.uuid),
         FlashMessage::from_code("saved"),
     ))
 }
@@ -140,7 +140,7 @@ pub(crate) fn show_delete(request: &PageRequest) -> Result<PageResponse, PageErr
         name: channel.name.as_str().into(),
         kind: channel.settings.kind().title,
         path: request.page_url(&request.page),
-        list: request.page_url(&Page::Integrations(request.project()?.uuid)),
+        list: request.page_url(&Page::Channels(request.project()?.uuid)),
         warnings: request
             .handle()
             .with_state(|state| channel::deletion_warnings(state, channel)),
@@ -151,7 +151,7 @@ pub(crate) fn show_delete(request: &PageRequest) -> Result<PageResponse, PageErr
 pub(crate) async fn delete_channel(request: &PageRequest) -> Result<PageResponse, PageError> {
     channel::delete(request.handle(), request.channel()?.id).await?;
     Ok(PageResponse::Redirect(
-        Page::Integrations(request.project()?.uuid),
+        Page::Channels(request.project()?.uuid),
         FlashMessage::from_code("integration-deleted"),
     ))
 }

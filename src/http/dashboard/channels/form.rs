@@ -18,7 +18,7 @@ use crate::http::dashboard::page_routes::Page;
 use crate::operations::{OperationError, channel};
 
 #[derive(Template)]
-#[template(path = "integration.html", config = "src/http/dashboard/askama.toml")]
+#[template(path = "channel.html", config = "src/http/dashboard/askama.toml")]
 struct ChannelFormPage {
     frame: Layout,
     title: String,
@@ -26,13 +26,13 @@ struct ChannelFormPage {
     path: String,
     list: String,
     name: String,
-    own: Vec<ChannelFormField>,
+    kind_fields: Vec<ChannelFormField>,
     common: Vec<ChannelFormField>,
     /// The reason if this server cannot deliver through this kind, and probable mistakes in the
     /// stored settings.
     warnings: Vec<String>,
     /// Error in the submitted form.
-    wrong: Option<ChannelFormError>,
+    error: Option<ChannelFormError>,
     /// Configuration source that owns the channel.
     declared_in: Option<String>,
     /// True if only the operator may change its settings.
@@ -47,16 +47,16 @@ struct ChannelFormPage {
 
 impl ChannelFormPage {
     /// Error in the name.
-    fn wrong_name(&self) -> Option<&str> {
-        self.wrong
+    fn name_error(&self) -> Option<&str> {
+        self.error
             .as_ref()
-            .filter(|wrong| wrong.key == Some("name"))
-            .map(|wrong| wrong.text.as_str())
+            .filter(|error| error.key == Some("name"))
+            .map(|error| error.text.as_str())
     }
 
     /// True if there is an error in a field that all kinds have.
-    fn is_wrong_below(&self) -> bool {
-        self.common.iter().any(|entry| entry.wrong.is_some())
+    fn has_common_error(&self) -> bool {
+        self.common.iter().any(|entry| entry.error.is_some())
     }
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn show_edit(request: &PageRequest) -> Result<PageResponse, PageError
 fn render_form(
     request: &PageRequest,
     form: Option<&Query>,
-    wrong: Option<ChannelFormError>,
+    error: Option<ChannelFormError>,
 ) -> Result<HtmlPage, PageError> {
     let channel = request.channel().ok();
     let kind = channel_kind(request)?;
@@ -87,12 +87,12 @@ fn render_form(
             .with_state(|state| state.display_settings(channel).into_owned())
     });
     let stored = shown.as_ref();
-    let [mut own, mut common] = form_fields(kind, stored, form);
-    for entry in own.iter_mut().chain(&mut common) {
-        entry.wrong = wrong
+    let [mut kind_fields, mut common] = form_fields(kind, stored, form);
+    for entry in kind_fields.iter_mut().chain(&mut common) {
+        entry.error = error
             .as_ref()
-            .filter(|wrong| wrong.key == Some(entry.key))
-            .map(|wrong| wrong.text.clone());
+            .filter(|error| error.key == Some(entry.key))
+            .map(|error| error.text.clone());
     }
     let choice = |name: &str| {
         form.map(|form| form.get(name).to_owned())
@@ -122,9 +122,9 @@ fn render_form(
         title: format!("{what} channel: {}", kind.title),
         guide: kind.guide,
         path: request.page_url(&request.page),
-        list: request.page_url(&Page::Integrations(request.project()?.uuid)),
+        list: request.page_url(&Page::Channels(request.project()?.uuid)),
         name,
-        own,
+        kind_fields,
         common,
         warnings: obstacle
             .into_iter()
@@ -134,11 +134,11 @@ fn render_form(
                     .flat_map(|channel| channel.settings.warnings()),
             )
             .collect(),
-        wrong,
+        error,
         declared_in: channel.and_then(|channel| request.declaring_source(channel.id.0)),
         is_locked: stored
             .is_some_and(|stored| stored.validate_author(SettingsAuthor::Api).is_err()),
-        assign: channel.map(|channel| request.page_url(&Page::ChecksOfIntegration(channel.uuid))),
+        assign: channel.map(|channel| request.page_url(&Page::ChecksOfChannel(channel.uuid))),
         tags: tags.into_iter().take(MAX_TAGS).collect(),
         chosen: Some(choice("checks"))
             .filter(|chosen| !chosen.is_empty())
@@ -155,8 +155,8 @@ fn render_form(
 
 fn channel_kind(request: &PageRequest) -> Result<&'static ChannelKind, PageError> {
     match &request.page {
-        Page::AddIntegration(_, kind) if !kind.operator_only => Ok(kind),
-        Page::AddIntegration(..) => Err(PageError::not_found()),
+        Page::AddChannel(_, kind) if !kind.operator_only => Ok(kind),
+        Page::AddChannel(..) => Err(PageError::not_found()),
         _ => Ok(request.channel()?.settings.kind()),
     }
 }
@@ -173,12 +173,12 @@ fn parse_name(fields: &Query) -> Result<ChannelName, ChannelFormError> {
 async fn redisplay_form(
     request: PageRequest,
     form: FormData,
-    wrong: ChannelFormError,
+    error: ChannelFormError,
 ) -> Result<PageResponse, PageError> {
     let site = Arc::clone(&request.dashboard);
     let html = site
         .outgoing
-        .run_blocking(move || render_form(&request, Some(form.fields()), Some(wrong)))
+        .run_blocking(move || render_form(&request, Some(form.fields()), Some(error)))
         .await??;
     Ok(html.with_invalid_form().into())
 }
@@ -198,7 +198,7 @@ pub(crate) async fn create_channel(
     };
     let (name, settings) = match read() {
         Ok(read) => read,
-        Err(wrong) => return redisplay_form(request, form, wrong).await,
+        Err(error) => return redisplay_form(request, form, error).await,
     };
     let project = request.project()?.id;
     let author = SettingsAuthor::Api;
@@ -232,7 +232,7 @@ pub(crate) async fn update_channel(
     };
     let (name, settings) = match read() {
         Ok(read) => read,
-        Err(wrong) => return redisplay_form(request, form, wrong).await,
+        Err(error) => return redisplay_form(request, form, error).await,
     };
     let author = SettingsAuthor::Api;
     let updated = channel::update(request.handle(), channel.id, Some(name), settings, author).await;
@@ -253,7 +253,7 @@ async fn respond_or_test(
         return test_channel(request, &channel).await;
     }
     Ok(PageResponse::Redirect(
-        Page::Integrations(request.project()?.uuid),
+        Page::Channels(request.project()?.uuid),
         FlashMessage::from_code(notice),
     ))
 }

@@ -35,7 +35,7 @@ pub(super) struct ChannelFormField {
     /// True if a secret is stored that may be removed.
     pub(super) is_removable: bool,
     /// Error in the submitted value.
-    pub(super) wrong: Option<String>,
+    pub(super) error: Option<String>,
 }
 
 /// Error in the submitted form.
@@ -115,7 +115,7 @@ impl ChannelFormField {
             input,
             is_required: is_required && kept.is_none(),
             value,
-            wrong: None,
+            error: None,
             is_removable: kept.is_some() && !is_required,
             placeholder: match kept {
                 Some(kept) if kept != MASK => format!("unchanged: {kept}"),
@@ -299,13 +299,13 @@ mod tests {
             ),
             (Some("Bearer x"), None, None)
         );
-        let wrong = ChannelFormError {
+        let error = ChannelFormError {
             key: Some("header.NAME"),
             text: "Headers: write each line as Name: value".into(),
         };
         assert_eq!(
             parse_pairs(webhook, None, &query(&[("header.NAME", "no colon")])),
-            Err(wrong)
+            Err(error)
         );
     }
 

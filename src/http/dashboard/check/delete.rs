@@ -13,7 +13,7 @@ use crate::http::dashboard::page_routes::Page;
 use crate::operations::check;
 
 #[derive(Template)]
-#[template(path = "remove.html", config = "src/http/dashboard/askama.toml")]
+#[template(path = "delete_check.html", config = "src/http/dashboard/askama.toml")]
 struct DeleteCheckPage {
     frame: Layout,
     top: CheckHeader,
@@ -31,7 +31,7 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
             usize::try_from(check.state.n_pings).unwrap_or(usize::MAX),
             "ping",
         ),
-        path: request.page_url_with_return(&Page::RemoveCheck(check.uuid)),
+        path: request.page_url_with_return(&Page::DeleteCheck(check.uuid)),
     };
     Ok(HtmlPage::from_template(&page).into())
 }

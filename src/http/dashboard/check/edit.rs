@@ -42,7 +42,7 @@ struct CheckFormPage {
     path: String,
     cancel: String,
     fields: CheckFormFields,
-    wrong: Vec<CheckFormError>,
+    errors: Vec<CheckFormError>,
     channels: Vec<ChannelOption>,
     /// Names of checks that this check may depend on.
     others: Vec<String>,
@@ -56,9 +56,9 @@ struct CheckFormPage {
     /// Diagnosis if the pings fit another time zone than that of the check.
     diagnosis: Option<String>,
     /// Digest of the settings that the form was created from.
-    was: String,
+    digest_before: String,
     /// Fields that another user has changed in the meantime.
-    theirs: Vec<EditConflict>,
+    conflicts: Vec<EditConflict>,
     is_slug_taken: bool,
 }
 
@@ -84,13 +84,13 @@ struct CheckFormFeedback {
 }
 
 impl CheckFormPage {
-    /// Form for this request, filled with these fields. `was`: digest of the settings that they
+    /// Form for this request, filled with these fields. `digest_before`: digest of the settings that they
     /// were created from.
     fn new(
         request: &PageRequest,
         fields: CheckFormFields,
-        was: String,
-        said: CheckFormFeedback,
+        digest_before: String,
+        feedback: CheckFormFeedback,
     ) -> Result<Self, PageError> {
         let top = if matches!(request.page, Page::EditCheck(_)) {
             Some(CheckHeader::new(request)?)
@@ -114,7 +114,7 @@ impl CheckFormPage {
                 "Add a check"
             }),
             path: request.page_url_with_return(&request.page),
-            cancel: top.as_ref().map_or(list, |top| top.here.clone()),
+            cancel: top.as_ref().map_or(list, |top| top.page_url.clone()),
             channels: channel_options(request, &fields)?,
             others: ParentNames::for_project(request)?.suggestions(edited_check_id(request)),
             zones: zone_names(&request.viewer.zone),
@@ -131,20 +131,20 @@ impl CheckFormPage {
                 .flatten(),
             edited: edited.map(|check| check.uuid.to_string()),
             is_slug_taken: is_slug_taken(request, &fields)?,
-            wrong: said.errors,
-            theirs: said.conflicts,
+            errors: feedback.errors,
+            conflicts: feedback.conflicts,
             top,
             fields,
-            was,
+            digest_before,
         })
     }
 
     /// Error in a field.
-    fn wrong(&self, field: &str) -> Option<&str> {
-        self.wrong
+    fn error(&self, field: &str) -> Option<&str> {
+        self.errors
             .iter()
-            .find(|wrong| wrong.field == field)
-            .map(|wrong| wrong.text.as_str())
+            .find(|error| error.field == field)
+            .map(|error| error.text.as_str())
     }
 
     /// Inputs for the parents. One input is empty as long as the check may have more parents.
@@ -166,7 +166,7 @@ impl CheckFormPage {
 
     fn has_more(&self) -> bool {
         let fields = &self.fields;
-        let is_shown = |name| !fields.text(name).is_empty() || self.wrong(name).is_some();
+        let is_shown = |name| !fields.text(name).is_empty() || self.error(name).is_some();
         fields.is_ticked("manual_resume")
             || fields.is_ticked("post_only")
             || fields.after != "1"
@@ -199,11 +199,11 @@ pub(crate) fn show_add(request: &PageRequest) -> Result<PageResponse, PageError>
 /// Renders the form of an existing check.
 pub(crate) fn show_edit(request: &PageRequest) -> Result<PageResponse, PageError> {
     let fields = stored_fields(request)?;
-    let was = fields.digest();
+    let digest_before = fields.digest();
     Ok(HtmlPage::from_template(&CheckFormPage::new(
         request,
         fields,
-        was,
+        digest_before,
         CheckFormFeedback::default(),
     )?)
     .into())
@@ -230,13 +230,13 @@ pub(crate) async fn submit_new_check(
     let (edit, after, parents) =
         match combine_results(fields.to_edit(&CheckSettings::default()), parents) {
             Ok(read) => read,
-            Err(wrong) => {
+            Err(errors) => {
                 return redisplay_form(
                     &request,
                     fields,
                     String::new(),
                     CheckFormFeedback {
-                        errors: wrong,
+                        errors,
                         conflicts: Vec::new(),
                     },
                     Some(HttpError::InvalidForm),
@@ -271,9 +271,16 @@ pub(crate) async fn update_check(
 ) -> Result<PageResponse, PageError> {
     let request = Arc::new(request);
     let fields = CheckFormFields::from_query(form.fields());
-    let was = form.get("was").to_owned();
+    let digest_before = form.get("was").to_owned();
     if form.has("preview") {
-        return redisplay_form(&request, fields, was, CheckFormFeedback::default(), None).await;
+        return redisplay_form(
+            &request,
+            fields,
+            digest_before,
+            CheckFormFeedback::default(),
+            None,
+        )
+        .await;
     }
     let shared_request = Arc::clone(&request);
     let stored = request
@@ -281,28 +288,28 @@ pub(crate) async fn update_check(
         .outgoing
         .run_blocking(move || stored_fields(&shared_request))
         .await??;
-    if was != stored.digest() {
-        let theirs = find_conflicts(&request, &stored, &fields)?;
+    if digest_before != stored.digest() {
+        let conflicts = find_conflicts(&request, &stored, &fields)?;
         return redisplay_form(
             &request,
             fields,
             stored.digest(),
             CheckFormFeedback {
                 errors: Vec::new(),
-                conflicts: theirs,
+                conflicts,
             },
             Some(HttpError::Outdated),
         )
         .await;
     }
     let check = request.check()?;
-    let refused = |fields, was, wrong| {
+    let refused = |fields, digest_before, errors| {
         redisplay_form(
             &request,
             fields,
-            was,
+            digest_before,
             CheckFormFeedback {
-                errors: wrong,
+                errors,
                 conflicts: Vec::new(),
             },
             Some(HttpError::InvalidForm),
@@ -311,7 +318,7 @@ pub(crate) async fn update_check(
     let parents = parse_parents(&request, &fields).await?;
     let (edit, after, parents) = match combine_results(fields.to_edit(&check.settings), parents) {
         Ok(read) => read,
-        Err(wrong) => return refused(fields, was, wrong).await,
+        Err(errors) => return refused(fields, digest_before, errors).await,
     };
     // The command that may be refused is first, so that everything is saved or nothing.
     if (after, &parents) != (check.settings.failure_threshold, &check.settings.parents) {
@@ -319,7 +326,12 @@ pub(crate) async fn update_check(
             .await
         {
             Err(OperationError::Command(CommandError::InvalidParents(error))) => {
-                return refused(fields, was, vec![parent_error(&error.to_string())]).await;
+                return refused(
+                    fields,
+                    digest_before,
+                    vec![parent_error(&error.to_string())],
+                )
+                .await;
             }
             changed => changed?,
         };
@@ -329,7 +341,7 @@ pub(crate) async fn update_check(
             let text = "A channel was deleted in the meantime. Choose again.".into();
             refused(
                 fields,
-                was,
+                digest_before,
                 vec![CheckFormError {
                     field: "channel",
                     label: "Alerts",
@@ -385,21 +397,21 @@ async fn parse_parents(
 async fn redisplay_form(
     request: &Arc<PageRequest>,
     fields: CheckFormFields,
-    was: String,
-    said: CheckFormFeedback,
-    fault: Option<HttpError>,
+    digest_before: String,
+    feedback: CheckFormFeedback,
+    error: Option<HttpError>,
 ) -> Result<PageResponse, PageError> {
     let shared_request = Arc::clone(request);
     let html = request
         .dashboard
         .outgoing
         .run_blocking(move || {
-            CheckFormPage::new(&shared_request, fields, was, said)
+            CheckFormPage::new(&shared_request, fields, digest_before, feedback)
                 .map(|page| HtmlPage::from_template(&page))
         })
         .await??;
-    Ok(match fault {
-        Some(fault) => html.with_error(fault),
+    Ok(match error {
+        Some(error) => html.with_error(error),
         None => html,
     }
     .into())
@@ -470,15 +482,15 @@ fn channel_options(
 }
 
 /// Names of time zones, the viewer's first.
-fn zone_names(own: &Timezone) -> Vec<&'static str> {
+fn zone_names(check_zone: &Timezone) -> Vec<&'static str> {
     let mut zones: Vec<_> = Timezone::names().collect();
-    zones.sort_by_key(|name| (*name != own.name(), *name));
+    zones.sort_by_key(|name| (*name != check_zone.name(), *name));
     zones
 }
 
 /// True if another check of the project has the slug, so that the slug is ambiguous for pings.
 fn is_slug_taken(request: &PageRequest, fields: &CheckFormFields) -> Result<bool, PageError> {
-    let own = edited_check_id(request);
+    let edited = edited_check_id(request);
     let slug = crate::domain::text::Slug::parse(fields.text("slug"))
         .ok()
         .filter(|slug| !slug.is_empty());
@@ -488,7 +500,7 @@ fn is_slug_taken(request: &PageRequest, fields: &CheckFormFields) -> Result<bool
             state
                 .checks_by_slug(project, &slug)
                 .iter()
-                .any(|id| Some(*id) != own)
+                .any(|id| Some(*id) != edited)
         }))
     })
 }

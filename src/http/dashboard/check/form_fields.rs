@@ -230,18 +230,18 @@ impl CheckFormFields {
         &self,
         stored: &CheckSettings,
     ) -> Result<(CheckEdit, FailureThreshold), Vec<CheckFormError>> {
-        let mut wrong = Vec::new();
+        let mut errors = Vec::new();
         let mut edit = CheckEdit::default();
-        self.read_fields(fields::NAME_FIELDS, stored, &mut edit, &mut wrong);
-        (edit.timeout, edit.schedule) = self.parse_schedule(&mut wrong);
+        self.read_fields(fields::NAME_FIELDS, stored, &mut edit, &mut errors);
+        (edit.timeout, edit.schedule) = self.parse_schedule(&mut errors);
         edit.tz = collect_error(
-            &mut wrong,
+            &mut errors,
             fields::TZ.form_name,
             fields::TZ.label,
             Timezone::parse(&self.tz).map_err(|error| to_sentence(&error.to_string())),
         );
         edit.grace = collect_error(
-            &mut wrong,
+            &mut errors,
             fields::GRACE.form_name,
             fields::GRACE.label,
             self.grace.parse_seconds(),
@@ -250,29 +250,29 @@ impl CheckFormFields {
             fields::rule_and_keyword_fields(),
             stored,
             &mut edit,
-            &mut wrong,
+            &mut errors,
         );
         let after = self
             .after
             .parse()
             .map_err(|_| "Enter a whole number.".to_owned());
         let after = after.and_then(|after| FailureThreshold::parse(after).map_err(to_sentence));
-        let after = collect_error(&mut wrong, "after", "Failures in a row", after);
+        let after = collect_error(&mut errors, "after", "Failures in a row", after);
         let channels = self.channels.iter().map(|uuid| uuid.as_str().into());
         edit.channels = Some(ChannelSelection::Listed(channels.collect()));
         after
-            .filter(|_| wrong.is_empty())
+            .filter(|_| errors.is_empty())
             .map(|after| (edit, after))
-            .ok_or(wrong)
+            .ok_or(errors)
     }
 
-    /// Reads fields into an edit, and adds the errors to `wrong`.
+    /// Reads fields into an edit, and adds the errors to `errors`.
     fn read_fields(
         &self,
         fields: impl IntoIterator<Item = &'static CheckField>,
         stored: &CheckSettings,
         edit: &mut CheckEdit,
-        wrong: &mut Vec<CheckFormError>,
+        errors: &mut Vec<CheckFormError>,
     ) {
         for field in fields {
             let name = field.form_name;
@@ -287,7 +287,7 @@ impl CheckFormFields {
                 _ => self.text(name).into(),
             };
             if let Err(error) = field.set(edit, &form, Some(stored)) {
-                wrong.push(CheckFormError {
+                errors.push(CheckFormError {
                     field: name,
                     label: field.label,
                     text: error_text(field.field_type, &error),
@@ -299,15 +299,15 @@ impl CheckFormFields {
     /// Converts the rules for pings to an edit. `None` if a text is too long.
     pub(crate) fn to_rule_edit(&self) -> Option<CheckEdit> {
         let mut edit = CheckEdit::default();
-        let mut wrong = Vec::new();
+        let mut errors = Vec::new();
         let stored = CheckSettings::default();
         self.read_fields(
             fields::rule_and_keyword_fields(),
             &stored,
             &mut edit,
-            &mut wrong,
+            &mut errors,
         );
-        wrong.is_empty().then_some(edit)
+        errors.is_empty().then_some(edit)
     }
 
     /// Labels and values of fields, for people.
@@ -327,11 +327,11 @@ impl CheckFormFields {
 
     /// Converts the fields of the schedule to an edit, or returns the first error.
     pub(crate) fn to_schedule_edit(&self) -> Result<CheckEdit, String> {
-        let mut wrong = Vec::new();
-        let (timeout, schedule) = self.parse_schedule(&mut wrong);
+        let mut errors = Vec::new();
+        let (timeout, schedule) = self.parse_schedule(&mut errors);
         let tz = Timezone::parse(&self.tz);
-        match wrong.pop() {
-            Some(wrong) => Err(wrong.text),
+        match errors.pop() {
+            Some(errors) => Err(errors.text),
             None if self.expects == ExpectationKind::Period => Ok(CheckEdit {
                 timeout,
                 ..CheckEdit::default()
@@ -346,12 +346,12 @@ impl CheckFormFields {
 
     fn parse_schedule(
         &self,
-        wrong: &mut Vec<CheckFormError>,
+        errors: &mut Vec<CheckFormError>,
     ) -> (Option<Seconds>, Option<Arc<Schedule>>) {
         let (field, label, text, kind, other) = match self.expects {
             ExpectationKind::Period => {
                 return (
-                    collect_error(wrong, "period", "Period", self.period.parse_seconds()),
+                    collect_error(errors, "period", "Period", self.period.parse_seconds()),
                     None,
                 );
             }
@@ -376,19 +376,19 @@ impl CheckFormFields {
             Ok(schedule) => Ok(Arc::new(schedule)),
             Err(error) => Err(to_sentence(&error.to_string())),
         };
-        (None, collect_error(wrong, field, label, schedule))
+        (None, collect_error(errors, field, label, schedule))
     }
 }
 
-/// Returns the value of a field, or adds the error to `wrong`.
+/// Returns the value of a field, or adds the error to `errors`.
 fn collect_error<T>(
-    wrong: &mut Vec<CheckFormError>,
+    errors: &mut Vec<CheckFormError>,
     field: &'static str,
     label: &'static str,
     read: Result<T, impl Into<String>>,
 ) -> Option<T> {
     read.map_err(|text| {
-        wrong.push(CheckFormError {
+        errors.push(CheckFormError {
             field,
             label,
             text: text.into(),

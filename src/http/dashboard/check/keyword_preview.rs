@@ -8,7 +8,7 @@ use crate::domain::ping::{Ping, PingKind, PingMeaning, PingMethod, PingScheme};
 use crate::engine::apply::KEYWORD_SEARCH_BYTES;
 use crate::http::dashboard::page_error::PageError;
 use crate::http::dashboard::page_request::PageRequest;
-use crate::http::dashboard::page_routes::Need;
+use crate::http::dashboard::page_routes::RequiredRight;
 use crate::mail::SearchableMail;
 
 /// Maximum number of pings that the keywords are tried on.
@@ -36,7 +36,7 @@ pub(super) fn edited_check(request: &PageRequest) -> Option<Check> {
     })?;
     request
         .viewer
-        .is_allowed(Need::Write, Some(check.project))
+        .is_allowed(RequiredRight::Write, Some(check.project))
         .then_some(check)
 }
 

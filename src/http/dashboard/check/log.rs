@@ -38,7 +38,7 @@ pub(super) struct LogRow {
     /// Anchor for links to a ping.
     pub(super) id: String,
     pub(super) n: String,
-    pub(super) pill: &'static str,
+    pub(super) style: &'static str,
     pub(super) word: String,
     pub(super) text: String,
     pub(super) at: DisplayTime,
@@ -191,7 +191,7 @@ fn log_row(
 }
 
 fn flip_row(flip: Flip, times: &TimeFormatter<'_>) -> LogRow {
-    let (verb, pill) = match flip.to {
+    let (verb, style) = match flip.to {
         Status::Down => ("went down", "down"),
         Status::Up => ("came up", "up"),
         Status::Paused => ("was paused", ""),
@@ -202,7 +202,7 @@ fn flip_row(flip: Flip, times: &TimeFormatter<'_>) -> LogRow {
     LogRow {
         id: String::new(),
         n: String::new(),
-        pill,
+        style,
         word: flip.to.name().into(),
         text,
         at,
@@ -218,7 +218,7 @@ fn ping_row(
     took: Option<i64>,
     times: &TimeFormatter<'_>,
 ) -> LogRow {
-    let (pill, word) = ping_label(ping);
+    let (style, word) = ping_label(ping);
     let source = ping
         .origin
         .remote_addr
@@ -240,7 +240,7 @@ fn ping_row(
     LogRow {
         id: format!("ping-{}", ping.n),
         n: ping.n.to_string(),
-        pill,
+        style,
         word,
         text,
         at: DisplayTime::clock_time(ping.at, times),

@@ -78,31 +78,31 @@ pub(crate) fn run_entries<'a>(newest_first: &'a [Ping]) -> Vec<LogEntry<'a>> {
     // Runs that have not ended yet.
     let mut open = HashMap::<Option<Uuid>, LoggedRun<'a>>::new();
     // Runs that have ended or never will.
-    let mut over = Vec::new();
+    let mut finished_runs = Vec::new();
     // Numbers of the pings of all runs.
-    let mut within = HashSet::new();
+    let mut run_ping_numbers = HashSet::new();
     for (ping, took) in newest_first.iter().zip(took).rev() {
         match ping.kind {
             PingKind::Start => {
-                within.insert(ping.n);
+                run_ping_numbers.insert(ping.n);
                 let run = LoggedRun {
                     start: ping,
                     end: None,
                     took: None,
                     notes: 0,
                 };
-                over.extend(open.insert(ping.rid, run));
+                finished_runs.extend(open.insert(ping.rid, run));
             }
             PingKind::Log => {
                 if let Some(run) = open.get_mut(&ping.rid) {
-                    within.insert(ping.n);
+                    run_ping_numbers.insert(ping.n);
                     run.notes += 1;
                 }
             }
             PingKind::Success | PingKind::Fail => {
                 if let Some(run) = open.remove(&ping.rid) {
-                    within.insert(ping.n);
-                    over.push(LoggedRun {
+                    run_ping_numbers.insert(ping.n);
+                    finished_runs.push(LoggedRun {
                         end: Some(ping),
                         took,
                         ..run
@@ -112,14 +112,14 @@ pub(crate) fn run_entries<'a>(newest_first: &'a [Ping]) -> Vec<LogEntry<'a>> {
             PingKind::Ignored => {}
         }
     }
-    over.extend(open.into_values());
-    let runs: HashMap<u64, LoggedRun<'a>> = over
+    finished_runs.extend(open.into_values());
+    let runs: HashMap<u64, LoggedRun<'a>> = finished_runs
         .into_iter()
         .map(|run| (run.end.unwrap_or(run.start).n, run))
         .collect();
     let entry = |ping: &'a Ping| match runs.get(&ping.n) {
         Some(run) => Some(LogEntry::Run(*run)),
-        None if within.contains(&ping.n) => None,
+        None if run_ping_numbers.contains(&ping.n) => None,
         None => Some(LogEntry::Ping(ping, None)),
     };
     newest_first.iter().filter_map(entry).collect()
@@ -137,16 +137,16 @@ pub(crate) fn merge_flips<'a>(
         .iter()
         .filter(|flip| oldest.is_none_or(|oldest| flip.at >= oldest))
         .peekable();
-    let mut together = Vec::with_capacity(entries.len() + flips.size_hint().0);
+    let mut merged = Vec::with_capacity(entries.len() + flips.size_hint().0);
     for entry in entries {
         // A flip caused by a ping is shown above it.
         while let Some(flip) = flips.next_if(|flip| flip.at >= entry.time()) {
-            together.push(LogEntry::Flip(*flip));
+            merged.push(LogEntry::Flip(*flip));
         }
-        together.push(entry);
+        merged.push(entry);
     }
-    together.extend(flips.map(|flip| LogEntry::Flip(*flip)));
-    together
+    merged.extend(flips.map(|flip| LogEntry::Flip(*flip)));
+    merged
 }
 
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::channels::alert_text;
-use crate::channels::transport_reply::shown;
+use crate::channels::transport_reply::visible_error;
 use crate::domain::alert::{AlertEvent, ChannelHealth, DeliveryRecord, DeliveryResult, OutboxRow};
 use crate::domain::check::Check;
 use crate::domain::formatting::format_count;
@@ -13,7 +13,7 @@ use crate::domain::project::Channel;
 use crate::engine::state::State;
 use crate::http::dashboard::page_error::PageError;
 use crate::http::dashboard::page_request::PageRequest;
-use crate::http::dashboard::page_routes::{Need, Page};
+use crate::http::dashboard::page_routes::{Page, RequiredRight};
 use crate::http::dashboard::time_display::DisplayTime;
 use crate::operations::channel::ChannelStatus;
 
@@ -29,7 +29,7 @@ pub(super) struct CheckChannelRow {
     pub(super) kind: &'static str,
     pub(super) is_assigned: bool,
     /// Problem of the channel.
-    pub(super) trouble: Option<&'static str>,
+    pub(super) problem: Option<&'static str>,
 }
 
 /// A delivery that is waiting or finished.
@@ -38,7 +38,7 @@ pub(super) struct CheckDeliveryRow {
     pub(super) channel: String,
     pub(super) event: &'static str,
     /// Style of the result.
-    pub(super) shape: &'static str,
+    pub(super) style: &'static str,
     pub(super) outcome: &'static str,
     pub(super) at: DisplayTime,
     /// Reason for a failure or a delay.
@@ -67,7 +67,7 @@ pub(super) fn channel_rows(request: &PageRequest, check: &Check) -> Vec<CheckCha
         name: channel.name.as_str().into(),
         kind: channel.settings.kind().title,
         is_assigned: check.settings.channels.contains(&channel.id),
-        trouble: Some(status)
+        problem: Some(status)
             .filter(|status| !matches!(status, ChannelStatus::Ok | ChannelStatus::Untested))
             .map(ChannelStatus::name),
     };
@@ -112,14 +112,14 @@ pub(super) fn delivery_rows(
 
 /// Row of a message that waits for its first or next attempt.
 fn pending_row(request: &PageRequest, row: &OutboxRow, is_sending: bool) -> CheckDeliveryRow {
-    let may_write = request.is_allowed(Need::Write);
+    let may_write = request.is_allowed(RequiredRight::Write);
     request.handle().with_state(|state| {
         let health = state.channel(row.channel).map(|channel| &channel.health);
         let (outcome, reason) = match health {
             Some(ChannelHealth {
                 disabled: Some((_, reason)),
                 ..
-            }) => ("held", shown(reason, may_write).to_owned()),
+            }) => ("held", visible_error(reason, may_write).to_owned()),
             _ if is_sending => ("sending", String::new()),
             Some(ChannelHealth {
                 failing: Some((_, reason)),
@@ -128,17 +128,17 @@ fn pending_row(request: &PageRequest, row: &OutboxRow, is_sending: bool) -> Chec
                 "not delivered yet",
                 format!(
                     "{}; tried {}",
-                    shown(reason, may_write),
+                    visible_error(reason, may_write),
                     format_count(row.attempts.into(), "time")
                 ),
             ),
             _ => ("waiting", String::new()),
         };
-        let shape = if reason.is_empty() { "running" } else { "late" };
+        let style = if reason.is_empty() { "running" } else { "late" };
         CheckDeliveryRow {
             channel: channel_title(state, row.channel),
             event: event_text(row.event),
-            shape,
+            style,
             outcome,
             at: DisplayTime::relative(row.queued, &request.time_formatter()),
             reason,
@@ -147,7 +147,7 @@ fn pending_row(request: &PageRequest, row: &OutboxRow, is_sending: bool) -> Chec
 }
 
 fn finished_row(request: &PageRequest, delivery: &DeliveryRecord) -> CheckDeliveryRow {
-    let (shape, outcome) = match delivery.result {
+    let (style, outcome) = match delivery.result {
         DeliveryResult::Delivered => ("up", "delivered"),
         DeliveryResult::Failed => ("down", "not delivered"),
         DeliveryResult::Superseded => ("paused", "superseded"),
@@ -158,10 +158,11 @@ fn finished_row(request: &PageRequest, delivery: &DeliveryRecord) -> CheckDelive
             .handle()
             .with_state(|state| channel_title(state, delivery.channel)),
         event: event_text(delivery.event),
-        shape,
+        style,
         outcome,
         at: DisplayTime::relative(delivery.finished, &request.time_formatter()),
-        reason: shown(&delivery.reason, request.is_allowed(Need::Write)).to_owned(),
+        reason: visible_error(&delivery.reason, request.is_allowed(RequiredRight::Write))
+            .to_owned(),
     }
 }
 

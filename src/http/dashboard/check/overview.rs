@@ -24,7 +24,7 @@ use crate::http::dashboard::live_updates::LiveSubscription;
 use crate::http::dashboard::page_error::PageError;
 use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_request::PageRequest;
-use crate::http::dashboard::page_routes::{Need, Page};
+use crate::http::dashboard::page_routes::{Page, RequiredRight};
 use crate::http::dashboard::snippet::{PingAddress, Snippet, build_snippets};
 use crate::http::dashboard::time_display::DisplayTime;
 use crate::http::dashboard::untrusted_text::{TextSpan, split_links};
@@ -58,7 +58,7 @@ struct CheckPage {
     next: Vec<UpcomingRun>,
     surprises: Vec<String>,
     diagnosis: Option<(String, String)>,
-    told: Vec<CheckChannelRow>,
+    channels: Vec<CheckChannelRow>,
     /// Last deliveries about the check.
     deliveries: Vec<CheckDeliveryRow>,
     /// Names and pages of its parents.
@@ -84,7 +84,7 @@ struct CheckStatusFragment {
 /// Values that change with pings.
 struct CheckStatusPanel {
     standing: StatusExplanation,
-    shape: &'static str,
+    style: &'static str,
     is_running: bool,
     last: String,
     may_write: bool,
@@ -99,10 +99,10 @@ impl CheckStatusPanel {
         let standing =
             explanation::explain_status(check, read.last_flip, read.downtime_facts(), &times);
         Self {
-            shape: status_shape(standing.status),
+            style: status_style(standing.status),
             is_running: check.state.run.is_some(),
             last: last_ping_text(request, check, &read.pings, &times),
-            may_write: request.is_allowed(Need::Write),
+            may_write: request.is_allowed(RequiredRight::Write),
             is_paused: check.state.status == Status::Paused,
             links: check_links(request, check),
             rows: log::newest_rows(request, check, &read.pings, &read.flips, SHOWN_ENTRIES),
@@ -126,11 +126,11 @@ struct CheckLinks {
     ping: String,
     edit: String,
     copy: String,
-    remove: String,
+    delete: String,
     channels: String,
     zone: String,
     log: String,
-    integrations: String,
+    all_channels: String,
 }
 
 /// Recent pings and flips of the check.
@@ -260,7 +260,7 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
         }),
         diagnosis: diagnose_zone(request, check, &read)
             .map(|found| (found.describe(), found.zone.name().to_owned())),
-        told: notifications::channel_rows(request, check),
+        channels: notifications::channel_rows(request, check),
         deliveries: notifications::delivery_rows(request, check)?,
         parents: notifications::parent_links(request, check),
         after: failure_threshold_text(check),
@@ -298,7 +298,7 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
 }
 
 /// Style of a status.
-pub(super) fn status_shape(status: VisibleStatus) -> &'static str {
+pub(super) fn status_style(status: VisibleStatus) -> &'static str {
     if status == VisibleStatus::Grace {
         "late"
     } else {
@@ -306,7 +306,7 @@ pub(super) fn status_shape(status: VisibleStatus) -> &'static str {
     }
 }
 
-/// Last ping and next run, if the banner does not show them.
+/// Text with the last ping and, of a check that is down, the next run.
 fn last_ping_text(
     request: &PageRequest,
     check: &Check,
@@ -367,13 +367,13 @@ fn check_links(request: &PageRequest, check: &Check) -> CheckLinks {
         ping: request.page_url_with_return(&Page::PingCheck(uuid)),
         edit: request.page_url_with_return(&Page::EditCheck(uuid)),
         copy: request.page_url_with_return(&Page::CopyCheck(uuid)),
-        remove: request.page_url_with_return(&Page::RemoveCheck(uuid)),
+        delete: request.page_url_with_return(&Page::DeleteCheck(uuid)),
         channels: request.page_url_with_return(&Page::ChannelsOfCheck(uuid)),
         zone: request.page_url_with_return(&Page::ZoneOfCheck(uuid)),
         log: request.page_url_with_return(&Page::Log(uuid)),
-        integrations: request.project().map_or_else(
+        all_channels: request.project().map_or_else(
             |_| String::new(),
-            |project| request.page_url(&Page::Integrations(project.uuid)),
+            |project| request.page_url(&Page::Channels(project.uuid)),
         ),
     }
 }
@@ -386,28 +386,28 @@ fn ping_urls(
     check: &Check,
 ) -> Result<(String, Option<AlternativePingUrl>), PageError> {
     let by_uuid = request.dashboard.ping_url(check.uuid);
-    let by_slug = if request.is_allowed(Need::Write) {
+    let by_slug = if request.is_allowed(RequiredRight::Write) {
         request
             .dashboard
             .slug_url(request.project()?.id, &check.settings.slug)
     } else {
         None
     };
-    let here = request.page_url_with_return(&Page::Check(check.uuid));
-    let mark = if here.contains('?') { '&' } else { '?' };
+    let page_url = request.page_url_with_return(&Page::Check(check.uuid));
+    let mark = if page_url.contains('?') { '&' } else { '?' };
     Ok(match by_slug {
         Some(by_slug) if request.query.get("by") == "slug" => (
             by_slug,
             Some(AlternativePingUrl {
                 by: "UUID",
-                link: here,
+                link: page_url,
             }),
         ),
         Some(_) => (
             by_uuid,
             Some(AlternativePingUrl {
                 by: "slug",
-                link: format!("{here}{mark}by=slug"),
+                link: format!("{page_url}{mark}by=slug"),
             }),
         ),
         None => (by_uuid, None),

@@ -15,7 +15,7 @@ use crate::http::dashboard::layout::Layout;
 use crate::http::dashboard::page_error::PageError;
 use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_request::PageRequest;
-use crate::http::dashboard::page_routes::{Need, Page};
+use crate::http::dashboard::page_routes::{Page, RequiredRight};
 use crate::http::dashboard::untrusted_text::{
     self, EscapeHandling, MAX_SHOWN_BYTES, PREVIEW_BYTES, SanitizedText,
 };
@@ -28,7 +28,7 @@ struct PingPage {
     frame: Layout,
     top: CheckHeader,
     n: u64,
-    pill: &'static str,
+    style: &'static str,
     word: String,
     facts: Vec<(&'static str, String)>,
     log: String,
@@ -58,7 +58,7 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
         .handle()
         .body(check, ping.n)?
         .filter(|body| !body.is_empty());
-    let (pill, word) = ping_label(&ping);
+    let (style, word) = ping_label(&ping);
     let mut facts = ping_facts(request, check, &ping);
     if ping.body_len == 0 {
         facts.push(("Body", "none".into()));
@@ -74,7 +74,7 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
         )),
         top: CheckHeader::new(request)?,
         n: ping.n,
-        pill,
+        style,
         word,
         facts,
         log: format!(
@@ -96,7 +96,7 @@ pub(crate) fn download_body(request: &PageRequest) -> Result<PageResponse, PageE
         .handle()
         .body(check, ping.n)?
         .ok_or_else(PageError::not_found)?;
-    if !request.is_allowed(Need::Write) {
+    if !request.is_allowed(RequiredRight::Write) {
         let content = mask_ping_addresses(request, check, &readable_body(&ping, &body));
         return Ok(PageResponse::Download {
             name: format!("ping-{}.txt", ping.n),
@@ -151,7 +151,7 @@ fn mask_ping_addresses(request: &PageRequest, check: &Check, text: &str) -> Stri
 
 fn ping_body(request: &PageRequest, check: &Check, ping: &Ping, body: &[u8]) -> PingBody {
     let has = |name: &str| request.query.get(name) == "1";
-    let may_write = request.is_allowed(Need::Write);
+    let may_write = request.is_allowed(RequiredRight::Write);
     let all = has("all");
     let shows_escapes = has("escapes");
     let source = has("source") && may_write;

@@ -39,7 +39,7 @@ pub(crate) struct DurationPlot {
     /// Median as text.
     pub(crate) median: String,
     /// 95th percentile as text.
-    pub(crate) most: String,
+    pub(crate) p95: String,
     /// Longest duration as text. It is the top of the plot.
     pub(crate) longest: String,
     /// True if the scale is logarithmic.
@@ -56,7 +56,7 @@ pub(crate) fn plot_durations(runs: &[PlottedRun]) -> Option<DurationPlot> {
     let median = *sorted.get(sorted.len() / 2)?;
     let longest = *sorted.last()?;
     // Nearest-rank method.
-    let most = *sorted.get((sorted.len() * 95).div_ceil(100) - 1)?;
+    let p95 = *sorted.get((sorted.len() * 95).div_ceil(100) - 1)?;
     let is_logarithmic = longest > median.saturating_mul(LOG_SCALE_RATIO);
     let height = |took: i64| {
         let share = match is_logarithmic {
@@ -75,7 +75,7 @@ pub(crate) fn plot_durations(runs: &[PlottedRun]) -> Option<DurationPlot> {
         marks: (0..).zip(runs).map(mark).collect(),
         median_y: height(median),
         median: format_duration(median),
-        most: format_duration(most),
+        p95: format_duration(p95),
         longest: format_duration(longest),
         is_logarithmic,
     })
@@ -112,7 +112,7 @@ mod tests {
         );
         assert_eq!((three.median_y, three.is_logarithmic), (80, false));
         assert_eq!(
-            (&*three.median, &*three.most, &*three.longest),
+            (&*three.median, &*three.p95, &*three.longest),
             ("1 min 1 s", "2 min 2 s", "2 min 2 s")
         );
     }
@@ -124,7 +124,7 @@ mod tests {
         let plot = plot_durations(&runs(&seconds)).unwrap();
         assert!(plot.is_logarithmic);
         assert!(plot.marks[0].y < 100, "{:?}", plot.marks[0]);
-        assert_eq!((&*plot.most, &*plot.longest), ("2 seconds", "1 day"));
+        assert_eq!((&*plot.p95, &*plot.longest), ("2 seconds", "1 day"));
     }
 
     proptest! {

@@ -24,7 +24,7 @@ pub(super) struct UpcomingRun {
     /// Time in the zone of the check.
     pub(super) at: String,
     /// Relative time.
-    pub(super) away: String,
+    pub(super) relative: String,
     /// Time in the zone of the viewer, if it differs.
     pub(super) yours: Option<String>,
 }
@@ -71,8 +71,8 @@ impl SchedulePreview {
     /// Preview of the fields for a viewer with this formatter.
     pub(super) fn new(fields: &CheckFormFields, yours: &TimeFormatter<'_>) -> Self {
         match fields.describe_schedule() {
-            Err(wrong) => Self {
-                words: Err(wrong),
+            Err(error) => Self {
+                words: Err(error),
                 next: Vec::new(),
                 surprises: Vec::new(),
                 end: String::new(),
@@ -106,11 +106,11 @@ pub(super) fn upcoming_runs(
     most: usize,
     yours: &TimeFormatter<'_>,
 ) -> Vec<UpcomingRun> {
-    let own = TimeFormatter { zone, ..*yours };
+    let check_times = TimeFormatter { zone, ..*yours };
     let next = |at: Timestamp| UpcomingRun {
-        at: own.with_offset(at),
-        away: own.relative(at),
-        yours: Some(yours.at(at)).filter(|_| own.at(at) != yours.at(at)),
+        at: check_times.with_offset(at),
+        relative: check_times.relative(at),
+        yours: Some(yours.at(at)).filter(|_| check_times.at(at) != yours.at(at)),
     };
     schedule
         .occurrences(yours.now, zone)
@@ -126,14 +126,14 @@ fn late_text(
     fields: &CheckFormFields,
     yours: &TimeFormatter<'_>,
 ) -> String {
-    let own = TimeFormatter { zone, ..*yours };
+    let check_times = TimeFormatter { zone, ..*yours };
     match fields.grace.parse_seconds() {
         Ok(grace) => format!(
             "Late from {}, down {}.",
-            own.at(first),
-            own.at_phrase(first.plus_secs(grace.get()))
+            check_times.at(first),
+            check_times.at_phrase(first.plus_secs(grace.get()))
         ),
-        Err(_) => format!("Late from {}.", own.at(first)),
+        Err(_) => format!("Late from {}.", check_times.at(first)),
     }
 }
 
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(shown.next.len(), 5);
         let first = UpcomingRun {
             at: "Sat 21 Nov 03:30 +02".into(),
-            away: "in 14 h".into(),
+            relative: "in 14 h".into(),
             yours: Some("tomorrow 02:30".into()),
         };
         assert_eq!(shown.next[0], first);

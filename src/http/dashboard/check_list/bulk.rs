@@ -119,7 +119,7 @@ impl BulkAction {
 
     /// Step of the action for one check.
     fn step_for(&self, check: &Check) -> BulkStep {
-        let own = &check.settings.tags;
+        let tags = &check.settings.tags;
         let tagged = |tags: Tags| {
             let edit = CheckEdit {
                 tags: Some(tags),
@@ -131,14 +131,15 @@ impl BulkAction {
             Self::Pause if check.state.status == Status::Paused => BulkStep::Unchanged,
             Self::Pause => BulkStep::Change(CheckChange::Pause(check.id)),
             Self::Resume => BulkStep::Change(CheckChange::Resume(check.id)),
-            Self::AddTag(tag) if own.contains(tag) => BulkStep::Unchanged,
-            Self::AddTag(tag) => Tags::parse(format!("{} {tag}", own.as_str()).trim())
+            Self::AddTag(tag) if tags.contains(tag) => BulkStep::Unchanged,
+            Self::AddTag(tag) => Tags::parse(format!("{} {tag}", tags.as_str()).trim())
                 .map_or(BulkStep::TooManyTags, tagged),
-            Self::RemoveTag(tag) if !own.contains(tag) => BulkStep::Unchanged,
+            Self::RemoveTag(tag) if !tags.contains(tag) => BulkStep::Unchanged,
             // The remaining tags may still exceed a limit.
             Self::RemoveTag(tag) => tagged(Tags::from_stored(
-                &own.iter()
-                    .filter(|own| own != tag)
+                &tags
+                    .iter()
+                    .filter(|other| other != tag)
                     .collect::<Vec<_>>()
                     .join(" "),
             )),
@@ -241,7 +242,7 @@ fn parse_request(request: PageRequest, form: &FormData) -> Result<BulkRequest, P
     {
         let is_wrong = form.has("confirm");
         let html =
-            HtmlPage::from_template(&BulkDeletePage::of(&request, &checks, &wanted, is_wrong)?);
+            HtmlPage::from_template(&BulkDeletePage::new(&request, &checks, &wanted, is_wrong)?);
         return Ok(BulkRequest::Respond(
             if is_wrong {
                 html.with_invalid_form()
@@ -304,12 +305,12 @@ fn select_checks(
         });
         request.handle().for_each_check(project, |check| {
             let status = check.state.visible_status(&check.settings, request.now);
-            let is_untold = !check
+            let has_no_channel = !check
                 .settings
                 .channels
                 .iter()
                 .any(|channel| channels.contains(channel));
-            if filter.matches(&check, status, is_untold) {
+            if filter.matches(&check, status, has_no_channel) {
                 checks.push(check);
             }
         });
@@ -395,7 +396,7 @@ pub(super) fn result_banner(query: &Query) -> Option<Banner> {
 }
 
 impl BulkDeletePage {
-    fn of(
+    fn new(
         request: &PageRequest,
         checks: &[Check],
         wanted: &CheckListQuery,

@@ -2,7 +2,7 @@
 
 use percent_encoding::utf8_percent_encode;
 
-use super::query::{CheckListQuery, URL_ESCAPES};
+use super::query::{CheckListQuery, QUERY_ESCAPE_SET};
 use crate::domain::user::preferences::ListPreferences;
 use crate::http::common::request;
 
@@ -13,11 +13,11 @@ pub(crate) struct ListReturn(String);
 impl ListReturn {
     /// Parses the `back` parameter of a page. It is untrusted, so it is rebuilt from the parameters
     /// that a list accepts.
-    pub(crate) fn parse(said: &str, usual: ListPreferences) -> Self {
-        let pairs: Vec<_> = request::form_pairs(said)
+    pub(crate) fn parse(query: &str, defaults: ListPreferences) -> Self {
+        let pairs: Vec<_> = request::form_pairs(query)
             .filter_map(|(name, value)| name.zip(value))
             .collect();
-        Self::from_query(&CheckListQuery::parse(&pairs, usual))
+        Self::from_query(&CheckListQuery::parse(&pairs, defaults))
     }
 
     /// Link back to this list.
@@ -33,7 +33,10 @@ impl ListReturn {
     /// URL of a page of a check that carries this link.
     pub(crate) fn url_with_return(&self, page: &str) -> String {
         match self.0.strip_prefix('?') {
-            Some(query) => format!("{page}?back={}", utf8_percent_encode(query, URL_ESCAPES)),
+            Some(query) => format!(
+                "{page}?back={}",
+                utf8_percent_encode(query, QUERY_ESCAPE_SET)
+            ),
             None => page.into(),
         }
     }

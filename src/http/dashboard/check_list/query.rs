@@ -20,8 +20,10 @@ const MAX_TAGS: usize = 20;
 const MAX_SEARCH_CHARS: usize = 200;
 /// Highest page number. Higher ones are reduced to it.
 const LAST_PAGE: usize = 100_000;
-/// Characters that need no escape in a URL.
-pub(super) const URL_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+/// Characters that are percent-encoded in the query of a list: all except letters, digits, `-`, `_`
+/// and `.`.
+pub(super) const QUERY_ESCAPE_SET: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 /// Display status of a check, the most urgent first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -126,15 +128,15 @@ pub(crate) struct CheckListQuery {
 
 impl CheckListQuery {
     /// Parses the parameters of a URL. Unknown ones are ignored.
-    pub(crate) fn parse(pairs: &[(String, String)], usual: ListPreferences) -> Self {
+    pub(crate) fn parse(pairs: &[(String, String)], defaults: ListPreferences) -> Self {
         let mut query = Self {
             statuses: BTreeSet::new(),
             tags: Vec::new(),
             search: String::new(),
             without_channels: false,
-            order: usual.order,
-            page_size: usual.page_size,
-            defaults: usual,
+            order: defaults.order,
+            page_size: defaults.page_size,
+            defaults,
             page: 1,
         };
         for (name, value) in pairs {
@@ -149,10 +151,10 @@ impl CheckListQuery {
                 }
                 "q" => query.search = value.trim().chars().take(MAX_SEARCH_CHARS).collect(),
                 "alerts" => query.without_channels = value == "none",
-                "sort" => query.order = SortOrder::parse(value).unwrap_or(usual.order),
+                "sort" => query.order = SortOrder::parse(value).unwrap_or(defaults.order),
                 "rows" => {
                     query.page_size =
-                        ListPreferences::parse_page_size(value).unwrap_or(usual.page_size);
+                        ListPreferences::parse_page_size(value).unwrap_or(defaults.page_size);
                 }
                 "page" => query.page = value.parse().unwrap_or(1).clamp(1, LAST_PAGE),
                 _ => {}
@@ -166,8 +168,8 @@ impl CheckListQuery {
         self.pairs_except(Some(self.defaults))
     }
 
-    /// Parameters for a URL, without list preferences that equal `usual`.
-    fn pairs_except(&self, usual: Option<ListPreferences>) -> Vec<(&'static str, String)> {
+    /// Parameters for a URL, without list preferences that equal `defaults`.
+    fn pairs_except(&self, defaults: Option<ListPreferences>) -> Vec<(&'static str, String)> {
         let mut pairs: Vec<_> = self
             .statuses
             .iter()
@@ -180,10 +182,10 @@ impl CheckListQuery {
         if self.without_channels {
             pairs.push(("alerts", "none".into()));
         }
-        if usual.is_none_or(|usual| self.order != usual.order) {
+        if defaults.is_none_or(|defaults| self.order != defaults.order) {
             pairs.push(("sort", self.order.name()));
         }
-        if usual.is_none_or(|usual| self.page_size != usual.page_size) {
+        if defaults.is_none_or(|defaults| self.page_size != defaults.page_size) {
             pairs.push(("rows", self.page_size.to_string()));
         }
         if self.page != 1 {
@@ -226,7 +228,7 @@ fn format_query(pairs: Vec<(&'static str, String)>) -> String {
     for (name, value) in pairs {
         query.push(if query.is_empty() { '?' } else { '&' });
         query.extend([name, "="]);
-        query.extend(utf8_percent_encode(&value, URL_ESCAPES));
+        query.extend(utf8_percent_encode(&value, QUERY_ESCAPE_SET));
     }
     query
 }
@@ -254,12 +256,17 @@ impl<'w> CheckListFilter<'w> {
     }
 
     /// True if a check is in the list.
-    pub(crate) fn matches(&self, check: &Check, status: VisibleStatus, is_untold: bool) -> bool {
+    pub(crate) fn matches(
+        &self,
+        check: &Check,
+        status: VisibleStatus,
+        has_no_channel: bool,
+    ) -> bool {
         let CheckListQuery { statuses, tags, .. } = self.query;
         let settings = &check.settings;
         let runs = check.state.run.is_some();
         (statuses.is_empty() || statuses.iter().any(|shown| shown.includes(status, runs)))
-            && (!self.query.without_channels || is_untold)
+            && (!self.query.without_channels || has_no_channel)
             && tags.iter().all(|tag| settings.tags.contains(tag))
             && match self.uuid {
                 Some(uuid) => check.uuid == uuid,

@@ -18,12 +18,12 @@ pub(crate) struct CheckListRow {
     pub(crate) name: String,
     pub(crate) tags: Vec<String>,
     /// True if no channel is notified about the check.
-    pub(crate) is_untold: bool,
+    pub(crate) has_no_channel: bool,
     pub(crate) strip: OutcomeStrip,
     /// Description of the schedule.
-    pub(crate) plan: String,
+    pub(crate) schedule_description: String,
     /// Schedule as configured, if the description does not contain all of it.
-    pub(crate) given: String,
+    pub(crate) configured_schedule: String,
     pub(crate) last: Option<DisplayTime>,
     pub(crate) took: Option<String>,
     pub(crate) next: Next<DisplayTime>,
@@ -76,10 +76,10 @@ pub(crate) fn last_run_duration(state: &CheckState) -> Option<String> {
 }
 
 impl CheckListRow {
-    pub(super) fn of(
+    pub(super) fn new(
         check: &Check,
         page: String,
-        is_untold: bool,
+        has_no_channel: bool,
         times: &TimeFormatter<'_>,
     ) -> Self {
         let settings = &*check.settings;
@@ -87,7 +87,7 @@ impl CheckListRow {
         let status = state.visible_status(settings, times.now);
         let shown = DisplayStatus::from_status(status, state.run.is_some());
         let when = |at| DisplayTime::relative(at, times);
-        let given = settings
+        let configured_schedule = settings
             .schedule
             .as_ref()
             .map(|schedule| format!("{}, {}", schedule.text(), settings.tz.name()));
@@ -97,10 +97,10 @@ impl CheckListRow {
             shown,
             name: settings.name.as_str().to_owned(),
             tags: settings.tags.iter().map(str::to_owned).collect(),
-            is_untold,
-            strip: OutcomeStrip::of(state.outcomes),
-            plan: settings.describe_schedule(),
-            given: given.unwrap_or_default(),
+            has_no_channel,
+            strip: OutcomeStrip::new(state.outcomes),
+            schedule_description: settings.describe_schedule(),
+            configured_schedule: configured_schedule.unwrap_or_default(),
             last: state.last_ping.map(when),
             took: last_run_duration(state),
             next: Next::of(shown, state).map(when),
@@ -120,7 +120,7 @@ pub(crate) struct OutcomeStrip {
 }
 
 impl OutcomeStrip {
-    fn of(outcomes: RecentOutcomes) -> Self {
+    fn new(outcomes: RecentOutcomes) -> Self {
         let mut strip = Self::default();
         let mut good = 0;
         let mut failed = 0;
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn the_strip_has_a_text_description() {
         let mut outcomes = RecentOutcomes::default();
-        assert_eq!(OutcomeStrip::of(outcomes).words, "");
+        assert_eq!(OutcomeStrip::new(outcomes).words, "");
         for outcome in [
             RunOutcome::Missed,
             RunOutcome::Fail,
@@ -171,7 +171,7 @@ mod tests {
         ] {
             outcomes.push(outcome);
         }
-        let strip = OutcomeStrip::of(outcomes);
+        let strip = OutcomeStrip::new(outcomes);
         assert_eq!(strip.words, "last 4: 2 on time, 1 failed, 1 missed");
         assert_eq!(
             strip.good, "M124.5 11v4M120.5 11v4",
@@ -184,6 +184,6 @@ mod tests {
         for _ in 0..40 {
             outcomes.push(RunOutcome::Success);
         }
-        assert_eq!(OutcomeStrip::of(outcomes).words, "last 32: 32 on time");
+        assert_eq!(OutcomeStrip::new(outcomes).words, "last 32: 32 on time");
     }
 }

@@ -102,13 +102,13 @@ impl UpdateHub {
         project: ProjectId,
         epoch: u32,
         watch: ProjectSubscription,
-        begun: Timestamp,
+        started: Timestamp,
     ) -> Self {
         Self {
             project,
             epoch,
             watch,
-            started: begun,
+            started,
             buffer: Mutex::default(),
             newest_number: watch::Sender::new(0),
             streams: AtomicUsize::new(0),
@@ -123,8 +123,8 @@ impl UpdateHub {
 
     /// Returns the frame after the one of this number.
     pub(super) fn frame_after(&self, number: u64) -> NextFrame {
-        let ring = self.lock_buffer();
-        ring.frame_after(number, *self.newest_number.borrow())
+        let buffer = self.lock_buffer();
+        buffer.frame_after(number, *self.newest_number.borrow())
     }
 
     /// Id of the newest frame.
@@ -154,22 +154,22 @@ impl UpdateHub {
     }
 
     fn push_frame(&self, draft: FrameDraft) {
-        let mut ring = self.lock_buffer();
+        let mut buffer = self.lock_buffer();
         let number = *self.newest_number.borrow() + 1;
-        ring.push(draft.into_frame(self.epoch, number));
+        buffer.push(draft.into_frame(self.epoch, number));
         // A subscriber that sees the number must find the frame.
         self.newest_number.send_replace(number);
     }
 
     /// Takes the recorded changes and publishes them as a frame.
     async fn publish_changes(&self, live: &LiveUpdates, seen: &mut Option<ProjectSnapshot>) {
-        let noted = self.watch.take_changes();
+        let changes = self.watch.take_changes();
         let now = live.handle.now();
-        let Some(known) = seen.as_mut().filter(|_| !noted.is_everything) else {
-            *seen = self.read_all(live, &noted, now).await;
+        let Some(known) = seen.as_mut().filter(|_| !changes.is_everything) else {
+            *seen = self.read_all(live, &changes, now).await;
             return;
         };
-        let mut ids: Vec<_> = noted
+        let mut ids: Vec<_> = changes
             .checks
             .into_iter()
             .chain(known.due_checks(now))
@@ -188,36 +188,36 @@ impl UpdateHub {
         }
     }
 
-    /// Reads every check: at first, and when any of them may have changed. `noted` was taken before
+    /// Reads every check: at first, and when any of them may have changed. `changes` was taken before
     /// that.
     async fn read_all(
         &self,
         live: &LiveUpdates,
-        noted: &ChangeSet,
+        changes: &ChangeSet,
         now: Timestamp,
     ) -> Option<ProjectSnapshot> {
         let handle = live.handle.clone();
         let project = self.project;
-        let begun = self.started;
-        let looked = live.outgoing.run_blocking(move || {
+        let started = self.started;
+        let snapshot_result = live.outgoing.run_blocking(move || {
             let mut seen = ProjectSnapshot::default();
-            let mut turned = Vec::new();
+            let mut flipped = Vec::new();
             handle.for_each_check(project, |check| {
                 let status = |at| check.state.visible_status(&check.settings, at);
-                if status(begun) != status(now) && turned.len() <= MAX_ROWS {
-                    turned.push(check.id);
+                if status(started) != status(now) && flipped.len() <= MAX_ROWS {
+                    flipped.push(check.id);
                 }
                 seen.update(&check, now);
             });
             handle.wait_for_publication();
-            (seen, turned)
+            (seen, flipped)
         });
-        let (mut seen, turned) = looked.await.ok().unzip();
-        // The read may include a check that was created or edited after `noted` was taken. No page
+        let (mut seen, flipped) = snapshot_result.await.ok().unzip();
+        // The read may include a check that was created or edited after `changes` was taken. No page
         // shows it yet.
-        let late = self.watch.take_changes();
-        let late_ids: Vec<_> = late.checks.iter().copied().collect();
-        for ids in late_ids.chunks(CHECKS_PER_READ) {
+        let later_changes = self.watch.take_changes();
+        let later_ids: Vec<_> = later_changes.checks.iter().copied().collect();
+        for ids in later_ids.chunks(CHECKS_PER_READ) {
             for (id, check) in self.read_checks(live, ids) {
                 match (&mut seen, check) {
                     (Some(seen), Some(check)) => drop(seen.update(&check, now)),
@@ -228,19 +228,19 @@ impl UpdateHub {
         }
         let mut draft = FrameDraft::new(now);
         draft.counts = seen.as_ref().map(ProjectSnapshot::counts);
-        draft.reload_all = noted.is_everything || late.is_everything || seen.is_none();
+        draft.reload_all = changes.is_everything || later_changes.is_everything || seen.is_none();
         // The previous state of these checks is not known.
-        draft.edited = noted
+        draft.edited = changes
             .checks
             .iter()
             .copied()
-            .chain(late_ids)
-            .chain(turned.into_iter().flatten())
+            .chain(later_ids)
+            .chain(flipped.into_iter().flatten())
             .collect();
         if !draft.is_empty() {
             self.push_frame(draft);
         }
-        if late.is_everything {
+        if later_changes.is_everything {
             // The data may be out of date and is read again at once.
             self.wakeup.notify_one();
             return None;
@@ -308,9 +308,11 @@ pub(super) async fn run_hub(live: Weak<LiveUpdates>, hub: Arc<UpdateHub>) {
                 () = wait_at_most(wait) => {}
             }
         }
-        let Some(now) = live.upgrade() else { return };
-        hub.publish_changes(&now, &mut seen).await;
-        drop(now);
+        let Some(live_updates) = live.upgrade() else {
+            return;
+        };
+        hub.publish_changes(&live_updates, &mut seen).await;
+        drop(live_updates);
         // The first change is sent at once. Changes shortly after it are sent together.
         let more = FRAME_INTERVAL_PER_STREAM
             .saturating_mul(u32::try_from(hub.stream_count()).unwrap_or(u32::MAX));
@@ -345,8 +347,8 @@ mod tests {
         draft.into_frame(1, number)
     }
 
-    fn numbers(ring: &FrameBuffer, newest: u64) -> Vec<Option<u64>> {
-        let number = |number| match ring.frame_after(number, newest) {
+    fn numbers(buffer: &FrameBuffer, newest: u64) -> Vec<Option<u64>> {
+        let number = |number| match buffer.frame_after(number, newest) {
             NextFrame::Ready(frame) => Some(frame.number),
             NextFrame::Pending => Some(0),
             NextFrame::Dropped(_) => None,
@@ -433,35 +435,38 @@ mod tests {
 
     #[test]
     fn a_reconnected_client_gets_the_missed_frames_or_a_reload() {
-        let mut ring = FrameBuffer::default();
-        assert_eq!(numbers(&ring, 0), [Some(0), None]);
-        (1..=3).for_each(|number| ring.push(frame(number, 1)));
+        let mut buffer = FrameBuffer::default();
+        assert_eq!(numbers(&buffer, 0), [Some(0), None]);
+        (1..=3).for_each(|number| buffer.push(frame(number, 1)));
         assert_eq!(
-            numbers(&ring, 3),
+            numbers(&buffer, 3),
             [Some(1), Some(2), Some(3), Some(0), None]
         );
-        (4..=70).for_each(|number| ring.push(frame(number, 1)));
-        assert_eq!((ring.frames.len(), ring.frames[0].number), (MAX_FRAMES, 7));
-        let after = numbers(&ring, 70);
+        (4..=70).for_each(|number| buffer.push(frame(number, 1)));
+        assert_eq!(
+            (buffer.frames.len(), buffer.frames[0].number),
+            (MAX_FRAMES, 7)
+        );
+        let after = numbers(&buffer, 70);
         assert_eq!(
             after[..8],
             [None, None, None, None, None, None, Some(7), Some(8)]
         );
         assert!(matches!(
-            ring.frame_after(u64::MAX, 70),
+            buffer.frame_after(u64::MAX, 70),
             NextFrame::Dropped(70)
         ));
     }
 
     #[test]
     fn kept_frames_are_limited_in_bytes() {
-        let mut ring = FrameBuffer::default();
+        let mut buffer = FrameBuffer::default();
         for number in 1..=20 {
-            ring.push(frame(number, 10));
+            buffer.push(frame(number, 10));
             assert!(
-                ring.bytes <= MAX_FRAME_BYTES
-                    && ring.bytes
-                        == ring
+                buffer.bytes <= MAX_FRAME_BYTES
+                    && buffer.bytes
+                        == buffer
                             .frames
                             .iter()
                             .map(|frame| frame.event.len())
@@ -469,9 +474,9 @@ mod tests {
             );
         }
         assert!(
-            (2..20).contains(&ring.frames.len()),
+            (2..20).contains(&buffer.frames.len()),
             "{}",
-            ring.frames.len()
+            buffer.frames.len()
         );
     }
 }

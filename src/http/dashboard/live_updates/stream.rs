@@ -29,7 +29,7 @@ pub(super) struct EventStream {
     live: Arc<LiveUpdates>,
     hub: Arc<UpdateHub>,
     newest: watch::Receiver<u64>,
-    user_changes: watch::Receiver<u64>,
+    access_changes: watch::Receiver<u64>,
     viewer: Viewer,
     /// Number of the last frame that was sent or skipped.
     last_frame: u64,
@@ -47,25 +47,25 @@ impl EventStream {
         viewer: Viewer,
         after: u64,
         only: Option<CheckId>,
-        seat: StreamPermit,
+        permit: StreamPermit,
     ) -> Self {
         hub.add_stream();
         let newest = hub.subscribe();
-        let people = live.handle.access_changes();
-        let mut beat = interval(HEARTBEAT_INTERVAL);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        beat.reset();
+        let access_changes = live.handle.access_changes();
+        let mut heartbeat = interval(HEARTBEAT_INTERVAL);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        heartbeat.reset();
         Self {
             live: Arc::clone(live),
             hub,
             newest,
-            user_changes: people,
+            access_changes,
             viewer,
             last_frame: after,
             only_check: only,
             has_sent_preamble: false,
-            heartbeat: beat,
-            permit: seat,
+            heartbeat,
+            permit,
         }
     }
 
@@ -75,8 +75,8 @@ impl EventStream {
             return Some(STREAM_PREAMBLE.into());
         }
         loop {
-            if self.user_changes.has_changed().ok()? {
-                self.user_changes.mark_unchanged();
+            if self.access_changes.has_changed().ok()? {
+                self.access_changes.mark_unchanged();
                 self.check_access()?;
             }
             match self.hub.frame_after(self.last_frame) {
@@ -101,9 +101,9 @@ impl EventStream {
             }
             tokio::select! {
                 // Another page of the same browser takes its place.
-                () = self.permit.revoked() => return None,
+                () = self.permit.wait_for_revocation() => return None,
                 changed = self.newest.changed() => changed.ok()?,
-                changed = self.user_changes.changed() => {
+                changed = self.access_changes.changed() => {
                     changed.ok()?;
                     self.check_access()?;
                 }

@@ -81,7 +81,7 @@ impl StreamLimit {
 
 impl StreamPermit {
     /// Waits until another stream takes this place.
-    pub(super) async fn revoked(&self) {
+    pub(super) async fn wait_for_revocation(&self) {
         self.revocation.notified().await;
     }
 }
@@ -117,7 +117,7 @@ mod tests {
             .collect();
         // Another stream ends the oldest one, which counts until it has ended.
         held.push(take(Some(1), 99).unwrap());
-        held[0].revoked().await;
+        held[0].wait_for_revocation().await;
         assert_eq!(seats.open_streams(), MAX_STREAMS_PER_SESSION + 1);
         held.remove(0);
         held.push(take(Some(2), 99).unwrap());

@@ -16,14 +16,14 @@ impl ChannelProgress {
     /// Checks if a message may be sent now. The error is the uptime from which it may, if known.
     pub(in crate::notifier::scheduler) fn may_send(
         &mut self,
-        rules: &DeliveryPolicy,
+        policy: &DeliveryPolicy,
         now: Duration,
     ) -> Result<(), Option<Duration>> {
         // While the channel fails, one message at a time probes it.
         let most = if self.failures > 0 {
             1
         } else {
-            rules.max_parallel
+            policy.max_parallel
         };
         if self.in_flight >= most {
             return Err(None);
@@ -31,10 +31,10 @@ impl ChannelProgress {
         if now < self.not_before {
             return Err(Some(self.not_before));
         }
-        if self.is_daily_limit_reached(rules, now) {
+        if self.is_daily_limit_reached(policy, now) {
             return Err(Some(self.sent_today.0 + DAY));
         }
-        self.rate_limit = rules.rate_limit.map(|rate| TokenRate {
+        self.rate_limit = policy.rate_limit.map(|rate| TokenRate {
             burst: rate.burst,
             interval: rate.refill,
         });
@@ -44,11 +44,15 @@ impl ChannelProgress {
         }
     }
 
-    pub(super) fn is_daily_limit_reached(&mut self, rules: &DeliveryPolicy, now: Duration) -> bool {
+    pub(super) fn is_daily_limit_reached(
+        &mut self,
+        policy: &DeliveryPolicy,
+        now: Duration,
+    ) -> bool {
         if now >= self.sent_today.0 + DAY {
             self.sent_today = (now, 0);
         }
-        rules
+        policy
             .daily_limit
             .is_some_and(|most| self.sent_today.1 >= most)
     }
@@ -56,10 +60,10 @@ impl ChannelProgress {
     /// Counts a message that only the daily limit can hold back. False if that limit is reached.
     pub(in crate::notifier::scheduler) fn count_toward_daily_limit(
         &mut self,
-        rules: &DeliveryPolicy,
+        policy: &DeliveryPolicy,
         now: Duration,
     ) -> bool {
-        let may = !self.is_daily_limit_reached(rules, now);
+        let may = !self.is_daily_limit_reached(policy, now);
         self.sent_today.1 += u32::from(may);
         may
     }

@@ -13,10 +13,10 @@ fn sent(world: &mut SchedulerTester) -> Option<DelayReason> {
 #[test]
 fn a_message_names_the_reason_for_its_delay() {
     let quiet = |world: &mut SchedulerTester| {
-        world.rules.quiet_until = Some(world.now.wall.plus_secs(300));
+        world.policy.quiet_until = Some(world.now.wall.plus_secs(300));
         world.step();
         world.pass(300_000);
-        world.rules.quiet_until = None;
+        world.policy.quiet_until = None;
     };
     let undelivered = |world: &mut SchedulerTester| {
         let (jobs, _) = world.step();
@@ -24,10 +24,10 @@ fn a_message_names_the_reason_for_its_delay() {
         world.pass(120_000);
     };
     let day_limit = |world: &mut SchedulerTester| {
-        world.rules.daily_limit = Some(0);
+        world.policy.daily_limit = Some(0);
         world.step();
         world.pass(90_000_000);
-        world.rules.daily_limit = None;
+        world.policy.daily_limit = None;
     };
     let nothing = |world: &mut SchedulerTester| world.pass(120_000);
     type DelayCase<'a> = (&'a dyn Fn(&mut SchedulerTester), Option<DelayReason>);
@@ -86,7 +86,7 @@ fn digests_count_as_messages_about_their_checks() {
             let (jobs, _) = world.step();
             messages += jobs.len();
             jobs.iter()
-                .for_each(|job| world.done(job, SendOutcome::Delivered));
+                .for_each(|message| world.done(message, SendOutcome::Delivered));
         }
     }
     assert!((6..=12).contains(&messages), "{messages} in an hour");
@@ -107,7 +107,7 @@ fn the_daily_limit_is_reported_once() {
             ..
         } = world
             .plan
-            .schedule(&world.state, |_| world.rules.clone(), world.now);
+            .schedule(&world.state, |_| world.policy.clone(), world.now);
         assert!(jobs.is_empty());
         for report in reports {
             assert_eq!(
@@ -138,20 +138,21 @@ fn after_quiet_hours_each_check_or_a_digest_is_sent_once() {
             (1..=checks).for_each(|check| _ = world.queue(check, event));
         }
         assert!(world.step().0.is_empty());
-        world.rules.quiet_until = None;
+        world.policy.quiet_until = None;
         world.pass(300_000);
         let mut sent = Vec::new();
-        while let [job] = &world.step().0[..] {
+        while let [message] = &world.step().0[..] {
             sent.extend(
-                job.items
+                message
+                    .items
                     .iter()
-                    .map(|item| (job.id, item.row.check.0, item.row.event)),
+                    .map(|item| (message.id, item.row.check.0, item.row.event)),
             );
-            world.done(job, SendOutcome::Delivered);
+            world.done(message, SendOutcome::Delivered);
         }
         assert_eq!(
             sent.iter()
-                .map(|(job, ..)| job)
+                .map(|(message, ..)| message)
                 .collect::<BTreeSet<_>>()
                 .len(),
             messages

@@ -21,7 +21,7 @@ proptest! {
     /// order, each once, and in the end nothing waits.
     #[test]
     fn everything_is_sent_once_and_in_order(
-        rules in prop_oneof![Just(PEOPLE), Just(machine()), Just(incident())],
+        policy in prop_oneof![Just(PEOPLE), Just(machine()), Just(incident())],
         moves in proptest::collection::vec(
             (
                 0_u8..4,
@@ -33,7 +33,7 @@ proptest! {
             1..150
         ),
     ) {
-        let mut world = SchedulerTester::new(rules.clone());
+        let mut world = SchedulerTester::new(policy.clone());
         let mut under_way = Vec::<Message>::new();
         let mut next_event = HashMap::new();
         let mut last_sent = HashMap::<CheckId, u64>::new();
@@ -52,28 +52,28 @@ proptest! {
                     queued += 1;
                 }
                 1 if !under_way.is_empty() => {
-                    let job = under_way.remove(index.index(under_way.len()));
-                    world.answered(&job, outcome, if is_answered { 500 } else { 0 });
+                    let message = under_way.remove(index.index(under_way.len()));
+                    world.answered(&message, outcome, if is_answered { 500 } else { 0 });
                 }
                 _ => world.pass(check * 1000),
             }
-            for job in world.step().0 {
-                for item in &job.items {
-                    let others = under_way.iter().flat_map(|job| &job.items);
+            for message in world.step().0 {
+                for item in &message.items {
+                    let others = under_way.iter().flat_map(|message| &message.items);
                     prop_assert!(others.clone().all(|other| other.row.check != item.row.check));
                     let last = last_sent.entry(item.row.check).or_default();
                     prop_assert!(item.row.number.0 >= *last, "an older row after a newer one");
                     *last = item.row.number.0;
                 }
-                under_way.push(job);
+                under_way.push(message);
             }
-            prop_assert!(under_way.len() <= rules.max_parallel);
+            prop_assert!(under_way.len() <= policy.max_parallel);
             prop_assert_eq!(world.plan.in_flight_count(), under_way.len());
         }
         for _ in 0..2000 {
             under_way
                 .drain(..)
-                .for_each(|job| world.done(&job, SendOutcome::Delivered));
+                .for_each(|message| world.done(&message, SendOutcome::Delivered));
             world.pass(600_000);
             under_way = world.step().0;
         }

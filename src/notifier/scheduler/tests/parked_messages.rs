@@ -6,27 +6,32 @@ use crate::channels;
 /// Sends all messages and answers those about `refused` with 500. Returns the accepted ones.
 fn accepted_items(world: &mut SchedulerTester, refused: u64) -> Vec<String> {
     let (jobs, _) = world.step();
-    let is_refused = |job: &Message| job.items.iter().any(|item| item.row.check.0 == refused);
-    for job in &jobs {
-        let outcome = if is_refused(job) {
+    let is_refused =
+        |message: &Message| message.items.iter().any(|item| item.row.check.0 == refused);
+    for message in &jobs {
+        let outcome = if is_refused(message) {
             later()
         } else {
             SendOutcome::Delivered
         };
-        world.answered(job, outcome, if is_refused(job) { 500 } else { 200 });
+        world.answered(
+            message,
+            outcome,
+            if is_refused(message) { 500 } else { 200 },
+        );
     }
     SchedulerTester::item_labels(
         &jobs
             .into_iter()
-            .filter(|job| !is_refused(job))
+            .filter(|message| !is_refused(message))
             .collect::<Vec<_>>(),
     )
 }
 
 #[test]
 fn a_message_that_fails_alone_delays_no_other() {
-    for rules in [PEOPLE, machine(), incident()] {
-        let mut world = SchedulerTester::new(rules);
+    for policy in [PEOPLE, machine(), incident()] {
+        let mut world = SchedulerTester::new(policy);
         world.queue(1, AlertEvent::Down);
         assert!(accepted_items(&mut world, 1).is_empty());
         // It has failed for an hour.
@@ -65,9 +70,9 @@ fn a_receiver_that_returns_500_gets_one_more_attempt_than_a_silent_one() {
     for _ in 0..3 {
         loop {
             let (jobs, _) = world.step();
-            let Some(job) = jobs.first() else { break };
+            let Some(message) = jobs.first() else { break };
             attempted.extend(SchedulerTester::item_labels(&jobs));
-            world.answered(job, later(), 500);
+            world.answered(message, later(), 500);
         }
         world.pass(40_000);
     }
@@ -96,8 +101,8 @@ fn parked_messages_are_in_no_digest() {
 
 #[test]
 fn newer_rows_of_a_parked_check_are_a_new_message_for_people_and_wait_for_programs() {
-    for (rules, expected) in [(PEOPLE, vec!["1up".to_owned()]), (machine(), vec![])] {
-        let mut world = SchedulerTester::new(rules);
+    for (policy, expected) in [(PEOPLE, vec!["1up".to_owned()]), (machine(), vec![])] {
+        let mut world = SchedulerTester::new(policy);
         world.queue(1, AlertEvent::Down);
         let (jobs, _) = world.step();
         world.answered(&jobs[0], unanswered(), 500);
@@ -130,31 +135,31 @@ fn self_alerts_count_as_messages_and_respect_quiet_hours() {
         ..PEOPLE
     });
     let channel = Arc::clone(world.state.channel(CHANNEL).unwrap());
-    world.rules.quiet_until = Some(world.now.wall.plus_secs(60));
+    world.policy.quiet_until = Some(world.now.wall.plus_secs(60));
     assert!(
         !world
             .plan
-            .admit_self_alert(&channel, &world.rules, world.now)
+            .admit_self_alert(&channel, &world.policy, world.now)
     );
-    world.rules.quiet_until = None;
+    world.policy.quiet_until = None;
     assert!(
         world
             .plan
-            .admit_self_alert(&channel, &world.rules, world.now)
+            .admit_self_alert(&channel, &world.policy, world.now)
     );
     world.queue(1, AlertEvent::Down);
     let (jobs, _) = world.step();
     assert!(
         !world
             .plan
-            .admit_self_alert(&channel, &world.rules, world.now),
+            .admit_self_alert(&channel, &world.policy, world.now),
         "one at a time"
     );
     world.done(&jobs[0], SendOutcome::Delivered);
     assert!(
         !world
             .plan
-            .admit_self_alert(&channel, &world.rules, world.now),
+            .admit_self_alert(&channel, &world.policy, world.now),
         "two have been sent today"
     );
 }
@@ -166,31 +171,31 @@ fn tests_count_toward_the_daily_limit_and_do_not_wait() {
         ..PEOPLE
     });
     let channel = Arc::clone(world.state.channel(CHANNEL).unwrap());
-    world.rules.quiet_until = Some(world.now.wall.plus_secs(60));
+    world.policy.quiet_until = Some(world.now.wall.plus_secs(60));
     assert!(
         world
             .plan
-            .admit_channel_test(&channel, &world.rules, world.now)
+            .admit_channel_test(&channel, &world.policy, world.now)
     );
     assert!(
         world
             .plan
-            .admit_channel_test(&channel, &world.rules, world.now)
+            .admit_channel_test(&channel, &world.policy, world.now)
     );
     assert!(
         !world
             .plan
-            .admit_channel_test(&channel, &world.rules, world.now),
+            .admit_channel_test(&channel, &world.policy, world.now),
         "two have been sent today"
     );
-    world.rules.quiet_until = None;
+    world.policy.quiet_until = None;
     world.queue(1, AlertEvent::Down);
     assert!(world.step().0.is_empty());
     world.now.uptime += std::time::Duration::from_secs(86_400);
     assert!(
         world
             .plan
-            .admit_channel_test(&channel, &world.rules, world.now)
+            .admit_channel_test(&channel, &world.policy, world.now)
     );
     assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1down"]);
 }
@@ -223,7 +228,7 @@ fn a_parked_message_shows_that_its_channel_is_dead() {
                 status,
                 ..AttemptResult::retry("no answer", false)
             },
-            &world.rules,
+            &world.policy,
             world.now,
             &world.random,
         );

@@ -42,8 +42,8 @@ impl<'a> PoisonedMessages<'a> {
                 world.queue(downs.remove(0).1, AlertEvent::Down);
             }
             let (jobs, wake_in) = world.step();
-            for job in &jobs {
-                self.answer(world, job);
+            for message in &jobs {
+                self.answer(world, message);
             }
             if !jobs.is_empty() {
                 continue;
@@ -60,9 +60,9 @@ impl<'a> PoisonedMessages<'a> {
         }
     }
 
-    fn answer(&mut self, world: &mut SchedulerTester, job: &Message) {
+    fn answer(&mut self, world: &mut SchedulerTester, message: &Message) {
         let now = world.elapsed();
-        if job
+        if message
             .items
             .iter()
             .any(|item| self.checks.contains(&item.row.check.0))
@@ -70,11 +70,11 @@ impl<'a> PoisonedMessages<'a> {
             let (result, status) = self.answers[self.attempts.min(self.answers.len() - 1)].clone();
             self.attempts += 1;
             self.attempted_at.push(now);
-            world.answered(job, result, status);
+            world.answered(message, result, status);
         } else {
             self.accepted_at
-                .extend(job.items.iter().map(|item| (item.row.check.0, now)));
-            world.answered(job, SendOutcome::Delivered, 200);
+                .extend(message.items.iter().map(|item| (item.row.check.0, now)));
+            world.answered(message, SendOutcome::Delivered, 200);
         }
     }
 }
@@ -95,8 +95,8 @@ impl SchedulerTester {
 
 #[test]
 fn a_refused_message_delays_no_other_and_gets_five_attempts() {
-    for rules in [PEOPLE, machine(), incident()] {
-        let mut world = SchedulerTester::new(rules);
+    for policy in [PEOPLE, machine(), incident()] {
+        let mut world = SchedulerTester::new(policy);
         let mut poison = PoisonedMessages::new(&[1], vec![(refused(), 400)]);
         poison.run(&mut world, 20 * MINUTE, &[(0, 1), (2_000, 2), (200_000, 3)]);
         assert!(
@@ -112,8 +112,8 @@ fn a_refused_message_delays_no_other_and_gets_five_attempts() {
 
 #[test]
 fn a_message_that_resets_the_connection_and_then_gets_500_delays_no_other() {
-    for rules in [PEOPLE, machine(), incident()] {
-        let mut world = SchedulerTester::new(rules);
+    for policy in [PEOPLE, machine(), incident()] {
+        let mut world = SchedulerTester::new(policy);
         let mut poison = PoisonedMessages::new(&[1], vec![(unanswered(), 0), (unanswered(), 500)]);
         poison.run(&mut world, 20 * MINUTE, &[(0, 1), (2_000, 2), (100_000, 3)]);
         assert!(
@@ -130,7 +130,7 @@ fn a_message_that_resets_the_connection_and_then_gets_500_delays_no_other() {
 
 #[test]
 fn several_failing_messages_do_not_delay_others_for_long() {
-    for rules in [
+    for policy in [
         DeliveryPolicy {
             digest_above: None,
             ..PEOPLE
@@ -138,7 +138,7 @@ fn several_failing_messages_do_not_delay_others_for_long() {
         machine(),
         incident(),
     ] {
-        let mut world = SchedulerTester::new(rules);
+        let mut world = SchedulerTester::new(policy);
         let mut poison = PoisonedMessages::new(&[1, 2, 3], vec![(unanswered(), 500)]);
         poison.run(
             &mut world,
@@ -183,8 +183,8 @@ fn a_refused_digest_is_delivered_without_the_row_that_caused_the_refusal() {
 
 #[test]
 fn a_receiver_that_refused_everything_gets_it_after_it_recovers() {
-    for (rules, count) in [(PEOPLE, 1), (PEOPLE, 3), (PEOPLE, 40), (incident(), 3)] {
-        let mut world = SchedulerTester::new(rules);
+    for (policy, count) in [(PEOPLE, 1), (PEOPLE, 3), (PEOPLE, 40), (incident(), 3)] {
+        let mut world = SchedulerTester::new(policy);
         let all: Vec<_> = (1..=count).collect();
         let downs: Vec<_> = all.iter().map(|check| (0, *check)).collect();
         let mut poison = PoisonedMessages::new(&all, vec![(refused(), 400)]);
@@ -208,14 +208,14 @@ fn a_message_that_fails_while_others_succeed_does_not_affect_the_channel() {
     let mut world = SchedulerTester::new(machine());
     (1..=2).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     let (jobs, _) = world.step();
-    let reason = |world: &mut SchedulerTester, job: &Message| {
+    let reason = |world: &mut SchedulerTester, message: &Message| {
         let done = AttemptResult::new(SendOutcome::Failed("the answer was 400".into()), 400);
         let reports =
             world
                 .plan
-                .record_result(job.id, done, &world.rules, world.now, &world.random);
+                .record_result(message.id, done, &world.policy, world.now, &world.random);
         world.apply(&reports);
-        world.plan.settle(job.id);
+        world.plan.settle(message.id);
         match reports.into_iter().next_back().unwrap().result {
             SendOutcome::Retry { reason, .. } => reason.into_string(),
             sent => format!("{sent:?}"),
@@ -237,19 +237,19 @@ fn a_message_that_fails_while_others_succeed_does_not_affect_the_channel() {
 
 #[test]
 fn programs_that_refuse_get_five_attempts_and_others_are_retried_as_after_failures() {
-    for (rules, attempts) in [
+    for (policy, attempts) in [
         (machine(), 5..=5),
         (incident(), 25..=60),
         (PEOPLE, 150..=250),
     ] {
-        let mut world = SchedulerTester::new(rules);
+        let mut world = SchedulerTester::new(policy);
         world.queue(1, AlertEvent::Down);
         let mut times = 0;
         while !world.state.outbox.is_empty() {
             let (jobs, wake_in) = world.step();
-            if let Some(job) = jobs.first() {
+            if let Some(message) = jobs.first() {
                 times += 1;
-                world.done(job, refused());
+                world.done(message, refused());
             }
             world.pass(wake_in.unwrap_or(1_000).max(1));
         }
@@ -262,7 +262,7 @@ proptest! {
     /// seconds.
     #[test]
     fn one_undeliverable_message_delays_no_other(
-        rules in prop_oneof![
+        policy in prop_oneof![
             Just(PEOPLE),
             Just(DeliveryPolicy { digest_above: None, ..PEOPLE }),
             Just(DeliveryPolicy { max_parallel: 2, ..PEOPLE }),
@@ -276,7 +276,7 @@ proptest! {
         poisoned in 0_u64..600_000,
         downs in proptest::collection::btree_set(0_u64..600_000, 1..40),
     ) {
-        let mut world = SchedulerTester::new(rules.clone());
+        let mut world = SchedulerTester::new(policy.clone());
         let mut poison = PoisonedMessages::new(&[1], answers);
         let downs: Vec<_> = downs.into_iter().zip(2..).collect();
         let all: Vec<_> = downs.iter().copied().chain([(poisoned, 1)]).collect();
@@ -294,8 +294,8 @@ proptest! {
 
 #[test]
 fn a_flapping_check_does_not_flood_a_broken_receiver() {
-    for rules in [PEOPLE, machine(), incident()] {
-        let mut world = SchedulerTester::new(rules);
+    for policy in [PEOPLE, machine(), incident()] {
+        let mut world = SchedulerTester::new(policy);
         let mut poison = PoisonedMessages::new(&[1], vec![(unanswered(), 500)]);
         let began = world.now;
         for minute in 0..1440 {

@@ -52,16 +52,19 @@ fn begin_messages(
     world: &mut SchedulerTester,
     destination: impl Fn(&Channel) -> String,
 ) -> Vec<Message> {
-    let rules = |channel: &Channel| DeliveryPolicy {
+    let policy = |channel: &Channel| DeliveryPolicy {
         destination: destination(channel),
         ..machine()
     };
-    world.plan.schedule(&world.state, rules, world.now).messages
+    world
+        .plan
+        .schedule(&world.state, policy, world.now)
+        .messages
 }
 
 fn of_project(jobs: &[Message], project: u64) -> usize {
     jobs.iter()
-        .filter(|job| job.channel.project == ProjectId(project))
+        .filter(|message| message.channel.project == ProjectId(project))
         .count()
 }
 
@@ -73,18 +76,18 @@ fn a_project_uses_half_of_the_slots_and_projects_take_turns() {
     let jobs = begin_messages(&mut world, |channel| channel.id.0.to_string());
     assert_eq!((of_project(&jobs, 1), of_project(&jobs, 2)), (32, 1));
     // Each channel has its turn.
-    let first = |jobs: &[Message]| jobs.iter().map(|job| job.channel.id.0).min();
+    let first = |jobs: &[Message]| jobs.iter().map(|message| message.channel.id.0).min();
     assert_eq!(first(&jobs), Some(100));
-    for job in &jobs {
+    for message in &jobs {
         let reports = world.plan.record_result(
-            job.id,
+            message.id,
             AttemptResult::retry("no", true),
-            &world.rules,
+            &world.policy,
             world.now,
             &world.random,
         );
         assert!(!reports.is_empty());
-        world.plan.settle(job.id);
+        world.plan.settle(message.id);
     }
     let jobs = begin_messages(&mut world, |channel| channel.id.0.to_string());
     assert_eq!((first(&jobs), of_project(&jobs, 1)), (Some(132), 32));
@@ -144,13 +147,13 @@ fn rows_that_were_begun_but_not_sent_are_no_duplicates() {
         ..OutboxRow::clone(world.state.outbox.get(DeliveryNumber(9)).unwrap())
     };
     world.state.apply(&Change::OutboxRow(Arc::new(row)));
-    let job = world
+    let message = world
         .plan
         .schedule(&world.state, |_| PEOPLE, world.now)
         .messages
         .remove(0);
-    assert_eq!(job.items.len(), 600);
-    let reports = job.not_sent_reports();
+    assert_eq!(message.items.len(), 600);
+    let reports = message.not_sent_reports();
     let results: Vec<_> = reports
         .iter()
         .map(|report| (report.rows.len(), report.result.clone()))

@@ -17,10 +17,10 @@ impl StateView for LockCounter<'_> {
 /// Runs a round. Returns the messages that it begins, and the number of lookups.
 fn step(world: &mut SchedulerTester) -> (Vec<Message>, usize) {
     let view = LockCounter(&world.state, Cell::default());
-    let rules = world.rules.clone();
+    let policy = world.policy.clone();
     let jobs = world
         .plan
-        .schedule(&view, |_| rules.clone(), world.now)
+        .schedule(&view, |_| policy.clone(), world.now)
         .messages;
     (jobs, view.1.get())
 }
@@ -48,7 +48,9 @@ fn a_digest_is_read_in_parts_and_not_again_while_it_waits() {
     let (jobs, looks) = step(&mut world);
     assert!((40..50).contains(&looks), "{looks}");
     assert_eq!(
-        jobs.iter().map(|job| job.items.len()).collect::<Vec<_>>(),
+        jobs.iter()
+            .map(|message| message.items.len())
+            .collect::<Vec<_>>(),
         [CHECKS as usize + 5]
     );
 }

@@ -152,18 +152,20 @@ fn any_query() -> impl Strategy<Value = CheckListQuery> {
         1..9_usize,
     )
         .prop_map(
-            |(statuses, tags, search, is_untold, by, is_reversed, size, page)| CheckListQuery {
-                statuses,
-                tags: tags.into_iter().collect(),
-                search,
-                without_channels: is_untold,
-                order: SortOrder {
-                    key: SortKey::ALL[by],
-                    is_reversed,
-                },
-                page_size: ListPreferences::PAGE_SIZES[size],
-                defaults: ListPreferences::default(),
-                page,
+            |(statuses, tags, search, has_no_channel, by, is_reversed, size, page)| {
+                CheckListQuery {
+                    statuses,
+                    tags: tags.into_iter().collect(),
+                    search,
+                    without_channels: has_no_channel,
+                    order: SortOrder {
+                        key: SortKey::ALL[by],
+                        is_reversed,
+                    },
+                    page_size: ListPreferences::PAGE_SIZES[size],
+                    defaults: ListPreferences::default(),
+                    page,
+                }
             },
         )
 }

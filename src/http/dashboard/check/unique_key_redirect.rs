@@ -5,7 +5,7 @@ use crate::domain::ids::{ProjectId, UniqueKey};
 use crate::http::dashboard::page_error::PageError;
 use crate::http::dashboard::page_handler::PageResponse;
 use crate::http::dashboard::page_request::PageRequest;
-use crate::http::dashboard::page_routes::{Need, Page};
+use crate::http::dashboard::page_routes::{Page, RequiredRight};
 
 /// Redirects to the check, if the viewer may see it. A key is a hash, so the checks of all projects
 /// that the viewer may see are hashed.
@@ -17,10 +17,11 @@ pub(crate) fn redirect_from_key(
         .handle()
         .with_state(|state| state.projects().map(|found| found.project.id).collect());
     let mut found = None;
-    for project in projects
-        .into_iter()
-        .filter(|project| request.viewer.is_allowed(Need::Read, Some(*project)))
-    {
+    for project in projects.into_iter().filter(|project| {
+        request
+            .viewer
+            .is_allowed(RequiredRight::Read, Some(*project))
+    }) {
         request.handle().for_each_check(project, |check| {
             if found.is_none() && UniqueKey::of_check(check.uuid) == key {
                 found = Some(check.uuid);

@@ -1,5 +1,5 @@
-//! New secrets, kept until the page after the form shows them: once, to the user and the session
-//! that created them.
+//! Texts that the next page of a user shows once: new secrets, and notices at sign-in. In memory
+//! only.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -9,26 +9,26 @@ use super::page_request::PageRequest;
 use crate::domain::ids::{SessionId, UserId};
 use crate::util::sync::lock;
 
-/// Maximum time that a secret waits to be shown.
-const SECRET_LIFETIME: Duration = Duration::from_secs(120);
-/// Maximum number of waiting secrets. Above it new ones are dropped, and the user has to create
-/// another.
-const MAX_SECRETS: usize = 1000;
+/// Maximum time that a text waits to be shown.
+const TEXT_LIFETIME: Duration = Duration::from_secs(120);
+/// Maximum number of waiting texts. Above it new ones are dropped, and the user has to create
+/// another secret.
+const MAX_TEXTS: usize = 1000;
 
-/// Creator of a secret, and path of the page that shows it. A user of a proxy has no session.
+/// Owner of a text, and path of the page that shows it. A user of a proxy has no session.
 /// Without sign-in there is no user either.
-type SecretOwner = (Option<UserId>, Option<SessionId>, String);
+type TextOwner = (Option<UserId>, Option<SessionId>, String);
 
-/// Secrets that wait to be shown. In memory only.
+/// Texts that wait to be shown.
 #[derive(Default)]
-pub(super) struct OneTimeSecrets(Mutex<HashMap<SecretOwner, (Duration, String)>>);
+pub(super) struct OneTimeTexts(Mutex<HashMap<TextOwner, (Duration, String)>>);
 
-impl OneTimeSecrets {
-    /// Stores a secret for the page of this path.
-    pub(super) fn store(&self, request: &PageRequest, path: &str, secret: String) {
+impl OneTimeTexts {
+    /// Stores a text for the page of this path.
+    pub(super) fn store(&self, request: &PageRequest, path: &str, text: String) {
         self.insert(
-            secret_owner(request, path),
-            secret,
+            text_owner(request, path),
+            text,
             request.handle().clock().uptime(),
         );
     }
@@ -48,32 +48,32 @@ impl OneTimeSecrets {
         );
     }
 
-    /// Takes the secret that the viewer created for this page.
+    /// Takes the text that this page shows to the viewer.
     pub(super) fn take(&self, request: &PageRequest, path: &str) -> Option<String> {
         self.remove(
-            &secret_owner(request, path),
+            &text_owner(request, path),
             request.handle().clock().uptime(),
         )
     }
 
-    fn insert(&self, maker: SecretOwner, secret: String, now: Duration) {
+    fn insert(&self, owner: TextOwner, text: String, now: Duration) {
         let mut waiting = lock(&self.0);
-        waiting.retain(|_, (since, _)| now < *since + SECRET_LIFETIME);
-        if waiting.len() < MAX_SECRETS {
-            waiting.insert(maker, (now, secret));
+        waiting.retain(|_, (since, _)| now < *since + TEXT_LIFETIME);
+        if waiting.len() < MAX_TEXTS {
+            waiting.insert(owner, (now, text));
         }
     }
 
-    fn remove(&self, maker: &SecretOwner, now: Duration) -> Option<String> {
+    fn remove(&self, owner: &TextOwner, now: Duration) -> Option<String> {
         let mut waiting = lock(&self.0);
         waiting
-            .remove(maker)
-            .filter(|(since, _)| now < *since + SECRET_LIFETIME)
-            .map(|(_, secret)| secret)
+            .remove(owner)
+            .filter(|(since, _)| now < *since + TEXT_LIFETIME)
+            .map(|(_, text)| text)
     }
 }
 
-fn secret_owner(request: &PageRequest, path: &str) -> SecretOwner {
+fn text_owner(request: &PageRequest, path: &str) -> TextOwner {
     let person = request.viewer.signed_in.as_ref();
     let session = person
         .and_then(|person| person.session.as_ref())
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_shown_once_to_its_creator_for_a_short_time() {
-        let secrets = OneTimeSecrets::default();
+        let secrets = OneTimeTexts::default();
         let secs = Duration::from_secs;
         let user = |user, session: Option<u64>, path: &str| {
             (Some(UserId(user)), session.map(SessionId), path.to_owned())
@@ -107,9 +107,9 @@ mod tests {
         assert_eq!(secrets.remove(&maker(1), secs(1)), None);
         secrets.insert(maker(1), "s".into(), secs(0));
         assert_eq!(secrets.remove(&maker(1), secs(120)), None);
-        for number in 0..2 * MAX_SECRETS as u64 {
+        for number in 0..2 * MAX_TEXTS as u64 {
             secrets.insert(maker(number), "s".into(), secs(200));
         }
-        assert_eq!(secrets.0.lock().unwrap().len(), MAX_SECRETS);
+        assert_eq!(secrets.0.lock().unwrap().len(), MAX_TEXTS);
     }
 }
