@@ -29,8 +29,8 @@ mod spool;
 
 /// Maximum wait for a ping in flight after the job has ended.
 const LAST_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time after the end of a job during which signals still count as meant for the job: `^C` and a service manager
-/// reach this process too, maybe later.
+/// Time after the end of a job during which signals still count as meant for the job: `^C` and a
+/// service manager reach this process too, maybe later.
 const SIGNAL_GRACE: Duration = Duration::from_millis(500);
 
 /// Job to run, and target of its reports.

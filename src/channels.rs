@@ -34,8 +34,9 @@ pub struct SendRate {
     pub refill: Duration,
 }
 
-/// Returns the steps that send an alert, in order. `None`: the channel does not send this alert, its
-/// settings are incomplete, or the alert is about no single check and the channel is not for people.
+/// Returns the steps that send an alert, in order. `None`: the channel does not send this alert,
+/// its settings are incomplete, or the alert is about no single check and the channel is not for
+/// people.
 ///
 /// Secrets from files must already be in the settings.
 pub fn prepare(

@@ -90,8 +90,8 @@ impl ReplyStream {
         media_type: &'static str,
         write: impl FnOnce(&mut dyn Write) -> Result<(), String> + Send + 'static,
     ) -> Result<Self, AdminError> {
-        let chunks =
-            stream_chunks(write).map_err(|_| OperationError::Unavailable(Unavailable::QueueFull))?;
+        let chunks = stream_chunks(write)
+            .map_err(|_| OperationError::Unavailable(Unavailable::QueueFull))?;
         Ok(Self { media_type, chunks })
     }
 

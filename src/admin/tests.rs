@@ -362,10 +362,10 @@ fn every_request_is_read_back_unchanged() {
         round_trip::<keys::RevokeKey>(&json!({ "id": "18446744073709551615" })),
         round_trip::<channels::ListChannels>(&json!({ "show_settings": true })),
         round_trip::<channels::CreateChannel>(
-            &json!({ "name": "", "settings": ["ntfy", [["topic", "x"]]] }),
+            &json!({ "name": "", "kind": "ntfy", "settings": { "topic": "x" } }),
         ),
         round_trip::<channels::UpdateChannel>(
-            &json!({ "channel": "", "settings": [["topic", "x"]], "keep": true }),
+            &json!({ "channel": "", "settings": { "topic": "x" }, "keep": true }),
         ),
         round_trip::<channels::DeleteChannel>(&json!({ "channel": "", "project": "a" })),
         round_trip::<channels::TestChannel>(&json!({ "channel": "a", "up": true })),

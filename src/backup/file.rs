@@ -83,8 +83,8 @@ impl BackupFileWriter {
         })
     }
 
-    /// Reads the file again from the beginning, throttled by `throttle`, and gives it its final name.
-    /// Returns the bytes of the file and the number of its rows.
+    /// Reads the file again from the beginning, throttled by `throttle`, and gives it its final
+    /// name. Returns the bytes of the file and the number of its rows.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written, or is not what was written.

@@ -23,9 +23,9 @@ pub(super) fn truncate_error(line: &str) -> String {
     truncate_line(line, EXCERPT_LIMIT)
 }
 
-/// Returns foreign text on one line, without the channel's secrets in any encoding that the step used. The
-/// part of its URLs after the host is removed too: for some receivers it is all that a sender
-/// needs.
+/// Returns foreign text on one line, without the channel's secrets in any encoding that the step
+/// used. The part of its URLs after the host is removed too: for some receivers it is all that a
+/// sender needs.
 pub(super) fn redact_secrets(text: &str, settings: &ChannelSettings, step: &SendStep) -> String {
     let mut secrets = RedactedSecrets(Vec::new());
     secrets.add_settings(settings);

@@ -1,5 +1,5 @@
-//! Ping URLs: parses a request into a typed ping, and converts the result to one of the few responses
-//! that scripts rely on.
+//! Ping URLs: parses a request into a typed ping, and converts the result to one of the few
+//! responses that scripts rely on.
 
 use hyper::Request;
 use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderName, HeaderValue, USER_AGENT};

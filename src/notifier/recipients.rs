@@ -103,8 +103,8 @@ struct RecipientAttempt {
 }
 
 impl MessageSender {
-    /// Returns the recipients that refused the alert of the downtime that this message ends. They do
-    /// not get this message. Empty if that alert is not among the newest deliveries.
+    /// Returns the recipients that refused the alert of the downtime that this message ends. They
+    /// do not get this message. Empty if that alert is not among the newest deliveries.
     pub(super) fn recipients_without_alert(&self, message: &Message) -> Vec<Box<str>> {
         let refused = &message.channel.health.refused;
         let [

@@ -40,7 +40,8 @@ impl Listener for TcpListener {
 /// the connection if `serve` returns `None`. After that, open connections may end within five
 /// seconds. A panic ends only its own connection.
 ///
-/// At most `max_connections` connections are open at the same time. Others wait in the queue of the system.
+/// At most `max_connections` connections are open at the same time. Others wait in the queue of the
+/// system.
 pub(crate) async fn accept_connections<L: Listener, F: Future<Output = ()> + Send + 'static>(
     protocol: &'static str,
     listener: L,

@@ -46,8 +46,8 @@ pub fn hash(password: &Password, salt: [u8; SALT_LENGTH]) -> Result<PasswordHash
         .ok_or(HashError)
 }
 
-/// Verifies a password against a hash. `None` stands for a user without a password and for an unknown
-/// user: this takes as long and fails.
+/// Verifies a password against a hash. `None` stands for a user without a password and for an
+/// unknown user: this takes as long and fails.
 pub fn verify(password: &[u8], hash: Option<&PasswordHash>) -> PasswordMatch {
     let found = hash
         .and_then(|hash| phc::PasswordHash::new(hash.as_str()).ok())

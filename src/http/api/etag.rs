@@ -45,8 +45,8 @@ pub(super) async fn tagged_reply(
     Ok(reply)
 }
 
-/// Bytes of the hash of the URL. If two URLs have the same hash, only a client that constructed them
-/// can get a wrong 304.
+/// Bytes of the hash of the URL. If two URLs have the same hash, only a client that constructed
+/// them can get a wrong 304.
 const ADDRESS_HASH_BYTES: usize = 8;
 
 /// Part of a tag that depends on the state, the caller's key and the URL.

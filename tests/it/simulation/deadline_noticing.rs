@@ -1,6 +1,6 @@
 //! The channels notified do not depend on the command that notices a deadline. Each script is
-//! played twice: once `EvaluateChecks` notices each deadline as soon as it has passed, once pings and
-//! other commands notice them within the same tick of the timer wheel.
+//! played twice: once `EvaluateChecks` notices each deadline as soon as it has passed, once pings
+//! and other commands notice them within the same tick of the timer wheel.
 
 use overdue::domain::check::Check;
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit};

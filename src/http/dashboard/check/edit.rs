@@ -84,8 +84,8 @@ struct CheckFormFeedback {
 }
 
 impl CheckFormPage {
-    /// Form for this request, filled with these fields. `digest_before`: digest of the settings that they
-    /// were created from.
+    /// Form for this request, filled with these fields. `digest_before`: digest of the settings
+    /// that they were created from.
     fn new(
         request: &PageRequest,
         fields: CheckFormFields,

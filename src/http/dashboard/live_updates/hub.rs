@@ -188,8 +188,8 @@ impl UpdateHub {
         }
     }
 
-    /// Reads every check: at first, and when any of them may have changed. `changes` was taken before
-    /// that.
+    /// Reads every check: at first, and when any of them may have changed. `changes` was taken
+    /// before that.
     async fn read_all(
         &self,
         live: &LiveUpdates,
@@ -213,8 +213,8 @@ impl UpdateHub {
             (seen, flipped)
         });
         let (mut seen, flipped) = snapshot_result.await.ok().unzip();
-        // The read may include a check that was created or edited after `changes` was taken. No page
-        // shows it yet.
+        // The read may include a check that was created or edited after `changes` was taken. No
+        // page shows it yet.
         let later_changes = self.watch.take_changes();
         let later_ids: Vec<_> = later_changes.checks.iter().copied().collect();
         for ids in later_ids.chunks(CHECKS_PER_READ) {
