@@ -34,7 +34,7 @@ pub struct SendRate {
     pub refill: Duration,
 }
 
-/// Returns the steps that send an alert, in order. `None`: the channel does not send this alert,
+/// Returns the steps that send an alert, in order. `None`: the channel does not send this alert, or
 /// its settings are incomplete, or the alert is about no single check and the channel is not for
 /// people.
 ///

@@ -94,7 +94,7 @@ impl ApiRate {
 }
 
 /// Maximum number of simultaneous connections. When it is reached, a new connection replaces one
-/// that waits for its client. If none waits, or the addresses of those that wait have fewer
+/// that waits for its client. If none waits, or the addresses of the waiting ones have fewer
 /// connections than the new one's address, the new one gets 503.
 pub const MAX_CONNECTIONS: usize = 4096;
 /// Maximum number of connections to the metrics listener. More wait.

@@ -78,8 +78,8 @@ fn every_cause_has_a_sentence() {
         ),
         (
             FlipCause::Overrun,
-            "🔴 Nightly backup did not finish in time\nIt started at 03:30 and has not reported an end \
-             within 15 minutes (Europe/Riga).",
+            "🔴 Nightly backup did not finish in time\nIt started at 03:30 and has not reported an \
+             end within 15 minutes (Europe/Riga).",
         ),
         (
             FlipCause::Fail,

@@ -558,7 +558,7 @@ fn url_with_query(dashboard: &DashboardState, page: &Page, query: Option<&str>) 
     query.map_or_else(|| link.to_string(), |query| format!("{link}?{query}"))
 }
 
-/// URL of a redirect after a form. Pages of checks keep the list that the viewer origin from.
+/// URL of a redirect after a form. Pages of checks keep the list that the viewer came from.
 fn redirect_url(
     dashboard: &DashboardState,
     page: &Page,

@@ -158,12 +158,12 @@ impl PageRequest {
         .to_string()
     }
 
-    /// Link to the list that the viewer origin from.
+    /// Link to the list that the viewer came from.
     pub(crate) fn list_return(&self) -> ListReturn {
         ListReturn::parse(self.query.get("back"), self.viewer.list_preferences)
     }
 
-    /// URL of a page of a check that keeps the list that the viewer origin from.
+    /// URL of a page of a check that keeps the list that the viewer came from.
     pub(crate) fn page_url_with_return(&self, page: &Page) -> String {
         self.list_return().url_with_return(&self.page_url(page))
     }

@@ -8,7 +8,7 @@ use super::layout::Layout;
 use super::page_handler::HtmlPage;
 use crate::http::common::reply::HttpError;
 
-/// Fields that have to be form again, because passwords are never sent back.
+/// Fields that have to be entered again, because passwords are never sent back.
 const PASSWORD_FIELDS: [&str; 2] = ["password", "new"];
 
 #[derive(Template)]

@@ -324,7 +324,7 @@ pub(super) async fn sign_out(request: &PageRequest) -> Result<PageResponse, Page
     )))
 }
 
-/// True if a critical action is confirmed: the user has form the password recently, or `form` is
+/// True if a critical action is confirmed: the user has entered the password recently, or `form` is
 /// correct.
 pub(super) async fn has_confirmed_password(
     request: &PageRequest,

@@ -88,7 +88,7 @@ impl ChannelFormField {
         };
         let own = |stored: &ChannelSettings| masked_value(field.key, stored);
         let value = match (form, stored) {
-            // A secret is never sent back: after an error it has to be form again.
+            // A secret is never sent back: after an error it has to be entered again.
             (Some(_), _) if input == Input::Secret => String::new(),
             (Some(form), _) => form.get(field.key).to_owned(),
             (None, Some(stored)) if input != Input::Secret => own(stored),

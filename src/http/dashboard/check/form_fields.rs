@@ -40,7 +40,7 @@ pub(crate) const DURATION_UNITS: [(&str, &str, u64); 4] = [
     ("s", "s", 1),
 ];
 
-/// A duration as form.
+/// A duration as entered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct DurationInput {
     /// Number of units.
@@ -49,7 +49,7 @@ pub(crate) struct DurationInput {
     pub(crate) unit: String,
 }
 
-/// Form fields, as form.
+/// Form fields, as entered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CheckFormFields {
     /// Texts of [`form_fields`] by their names in the form. That of a box is empty unless the box

@@ -40,8 +40,8 @@ pub(super) fn edited_check(request: &PageRequest) -> Option<Check> {
         .then_some(check)
 }
 
-/// Sentence with the results that the form keywords would give for the last pings. Empty if there
-/// are no keyword filters.
+/// Sentence with the results that the entered keywords would give for the last pings. Empty if
+/// there are no keyword filters.
 pub(super) fn keyword_summary(
     request: &PageRequest,
     check: &Check,
@@ -102,7 +102,7 @@ pub(super) fn keyword_summary(
     ))
 }
 
-/// Settings with the form keywords. `None` if the keywords are too long.
+/// Settings with the entered keywords. `None` if the keywords are too long.
 fn keyword_settings(fields: &CheckFormFields) -> Option<CheckSettings> {
     Some(
         fields

@@ -10,7 +10,7 @@ use crate::http::dashboard::page_request::PageRequest;
 use crate::operations::{self, OperationError};
 
 /// Maximum number of checks that a form suggests: see [limits](crate::docs::limits). Others can
-/// still be form.
+/// still be entered.
 const MAX_SUGGESTIONS: usize = 500;
 
 /// Names of the checks of a project in forms: the name, or the UUID if there is no name or if
@@ -56,7 +56,7 @@ impl ParentNames {
         others.take(MAX_SUGGESTIONS).collect()
     }
 
-    /// Parses form parents: these names, or the forms that the command line accepts.
+    /// Parses entered parents: these names, or the forms that the command line accepts.
     pub(super) fn parse_parents(
         &self,
         request: &PageRequest,
