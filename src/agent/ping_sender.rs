@@ -97,7 +97,7 @@ impl PingSender {
                 })
             }
             Ok(response) => {
-                PingAttemptResult::Unavailable(format!("the response was {}", response.status))
+                PingAttemptResult::Unavailable(format!("the answer was {}", response.status))
             }
             Err(error) if error.stage == SendStage::Request => {
                 PingAttemptResult::Rejected(error.to_string())
@@ -217,7 +217,7 @@ impl PingSender {
                 | PingAttemptResult::Unavailable(reason)
                 | PingAttemptResult::Misconfigured(reason),
             ) => PingResult::Lost(reason),
-            None => PingResult::Lost(format!("no response within {} s", self.within.as_secs())),
+            None => PingResult::Lost(format!("no answer within {} s", self.within.as_secs())),
         }
     }
 
@@ -320,9 +320,9 @@ fn rejection_message(status: u16, body: &[u8]) -> String {
         .collect();
     let line = line.trim_end();
     if line.is_empty() || line.starts_with(['<', '{']) {
-        format!("the response was {status}")
+        format!("the answer was {status}")
     } else {
-        format!("the response was {status}: {line}")
+        format!("the answer was {status}: {line}")
     }
 }
 
@@ -343,19 +343,19 @@ mod tests {
     #[test]
     fn a_refusal_shows_the_message_of_the_server() {
         for (body, shown) in [
-            ("", "the response was 400"),
-            ("<html>no</html>", "the response was 400"),
+            ("", "the answer was 400"),
+            ("<html>no</html>", "the answer was 400"),
             (
                 "this address accepts only https:// URLs\nmore",
-                "the response was 400: this address accepts only https:// URLs",
+                "the answer was 400: this address accepts only https:// URLs",
             ),
-            ("\u{1b}[31mred", "the response was 400: [31mred"),
+            ("\u{1b}[31mred", "the answer was 400: [31mred"),
         ] {
             assert_eq!(rejection_message(400, body.as_bytes()), shown);
         }
         assert_eq!(
             rejection_message(400, "x".repeat(500).as_bytes()).len(),
-            "the response was 400: ".len() + MAX_SHOWN_CHARS
+            "the answer was 400: ".len() + MAX_SHOWN_CHARS
         );
     }
 }

@@ -62,7 +62,7 @@ pub async fn update(
         channel,
         name,
         settings,
-        author: author,
+        author,
     };
     submit(handle, command).await
 }

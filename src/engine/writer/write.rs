@@ -308,11 +308,11 @@ fn write_effects(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Resul
             Change::KeyDeleted(id) => remove_with_source(batch, id.0, batch.remove_key(*id))?,
             Change::Channel(channel) => batch.put_channel(channel)?,
             Change::ChannelDeleted(id) => {
-                remove_with_source(batch, id.0, batch.remove_channel(*id))?
+                remove_with_source(batch, id.0, batch.remove_channel(*id))?;
             }
             Change::Window(window) => batch.put_window(window)?,
             Change::WindowDeleted(_, id) => {
-                remove_with_source(batch, id.0, batch.remove_window(*id))?
+                remove_with_source(batch, id.0, batch.remove_window(*id))?;
             }
             Change::Source(id, source) => batch.put_source(*id, source.as_ref())?,
             Change::Outages(outages) => batch.set_outages(outages)?,
