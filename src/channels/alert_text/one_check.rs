@@ -18,7 +18,7 @@ fn down_title(name: &str, cause: FlipCause) -> String {
     match cause {
         FlipCause::ExitStatus(status) => format!("{name} failed with exit status {status}"),
         FlipCause::Fail | FlipCause::Keyword | FlipCause::NoKeyword => format!("{name} failed"),
-        FlipCause::Overrun => format!("{name} did not finish in time"),
+        FlipCause::Overrun => format!("{name} does not finish"),
         FlipCause::MissedPing
         | FlipCause::SettingsChanged
         | FlipCause::Success

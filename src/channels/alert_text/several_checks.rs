@@ -97,8 +97,9 @@ pub(super) fn outage_alert(
         now: context.now,
         zone: context.zone,
     };
+    let pronoun = if checks.len() == 1 { "its" } else { "their" };
     let title = format!(
-        "Pings of {} may have been lost",
+        "{} may have missed {pronoun} reports",
         format_count(checks.len(), "check")
     );
     let span = times.span(from, until);

@@ -78,7 +78,7 @@ fn every_cause_has_a_sentence() {
         ),
         (
             FlipCause::Overrun,
-            "🔴 Nightly backup did not finish in time\nIt started at 03:30 and has not reported an \
+            "🔴 Nightly backup does not finish\nIt started at 03:30 and has not reported an \
              end within 15 minutes (Europe/Riga).",
         ),
         (
@@ -345,7 +345,7 @@ fn one_message_lists_several_checks() {
             until,
             checks: briefs(2)
         })),
-        "⚠️ Home: Pings of 2 checks may have been lost\n\
+        "⚠️ Home: 2 checks may have missed their reports\n\
          overdue could not accept pings from 01:10 until 07:42 (Europe/Riga), 6 h 32 min in all. \
          These checks were due in that time and have not reported since. Their pings may have \
          been lost.\n\
