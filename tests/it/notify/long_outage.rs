@@ -186,7 +186,7 @@ async fn ten_minutes_without_a_server_are_one_message_about_the_missing_checks()
     assert_eq!(
         titles,
         [format!(
-            "Home: Pings of {} checks may have been lost",
+            "Home: {} checks may have missed their reports",
             missing.len()
         )]
     );
