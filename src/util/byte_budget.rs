@@ -1,4 +1,4 @@
-//! Limit of the bytes that one kind of data occupies in memory at the same time, of all clients.
+//! Limit of the memory that one kind of data of all clients occupies at the same time.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Limits log lines that any client can cause: a number of lines per second are written, the others
-//! are counted. A token bucket would not keep a second with a burst before it from having twice as
-//! many.
+//! are counted. A token bucket would allow twice as many lines within one second: a burst, and the
+//! lines of the rate.
 
 use std::fmt;
 use std::sync::Mutex;

@@ -1,6 +1,6 @@
 //! The only place that hashes passwords, so that the cost is chosen once.
 //!
-//! Each function takes about a tenth of a second and 19 MB of memory.
+//! Hashing and verifying take about a tenth of a second and 19 MB of memory each.
 
 use argon2::password_hash::phc;
 use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
@@ -12,11 +12,11 @@ use crate::domain::user::{Password, PasswordHash};
 const ARGON2_COSTS: (u32, u32, u32) = (19_456, 2, 1);
 /// Length of a salt in bytes.
 pub const SALT_LENGTH: usize = 16;
-/// Maximum KiB of memory and rounds of an accepted hash. A check with higher costs would take too
-/// much.
+/// Maximum KiB of memory and rounds of an accepted hash. Verifying a hash with higher costs would
+/// take too much memory or time.
 const MAX_COSTS: (u32, u32) = (65_536, 10);
 
-/// The password was not hashed because memory is short.
+/// Error of hashing: memory is short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HashError;
 

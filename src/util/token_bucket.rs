@@ -45,7 +45,7 @@ impl TokenBucket {
         self.debt = self.debt.saturating_sub(rate.interval);
     }
 
-    /// Takes a token if there is one. The error is the time until then.
+    /// Takes a token if there is one. The error is the time until there is one.
     pub(crate) fn try_take(&mut self, rate: TokenRate, now: Duration) -> Result<(), Duration> {
         let wait = self.wait(rate, now);
         if !wait.is_zero() {
@@ -75,7 +75,7 @@ impl<K: Eq + Hash> KeyedTokenBuckets<K> {
         }
     }
 
-    /// Takes a token of a key if there is one. The error is the time until then.
+    /// Takes a token of a key if there is one. The error is the time until there is one.
     pub(crate) fn try_take(&self, key: K, now: Duration) -> Result<(), Duration> {
         let is_partial = |bucket: &TokenBucket| !bucket.debt_at(now).is_zero();
         lock(&self.buckets)
