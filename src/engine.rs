@@ -290,7 +290,7 @@ impl Handle {
                 .collect()
         });
         projects.into_iter().any(|project| {
-            !self.visit_published_checks(project, |check| !is_deadline_before(check, latest))
+            !self.visit_published_checks(project, |check| !was_due_before(check, latest))
         })
     }
 
@@ -354,7 +354,7 @@ impl Handle {
 }
 
 /// True if a deadline or a decision of a check was due before `time`.
-fn is_deadline_before(check: &Check, time: Timestamp) -> bool {
+fn was_due_before(check: &Check, time: Timestamp) -> bool {
     check
         .state
         .next_evaluation(&check.settings)

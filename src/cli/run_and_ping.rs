@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::CliError;
 use crate::agent::{self, JobEvent, JobSpec, PingResult, PingSender, PingUrl, Spool};
-use crate::domain::channel::seconds_of;
+use crate::domain::channel::parse_duration;
 use crate::domain::ids::parse_hyphenated_uuid;
 use crate::outbound::{Outbound, OutboundConfig};
 use crate::util::clock::Clock;
@@ -118,7 +118,7 @@ fn parse_run_id(text: &str) -> Result<Uuid, &'static str> {
 /// unit.
 fn duration_parser(most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone {
     move |text| {
-        let with_unit = || u32::try_from(seconds_of(text, 1, most.into()).ok()?).ok();
+        let with_unit = || u32::try_from(parse_duration(text, 1, most.into()).ok()?).ok();
         let number = text
             .parse()
             .ok()

@@ -9,7 +9,7 @@ use super::common_args::{JsonFlag, ProjectFilter, TargetProject};
 use super::{CliError, send, table};
 use crate::admin::checks::ListChecks;
 use crate::admin::windows::{CreateWindow, DeleteWindow, ListWindows, WindowRow};
-use crate::domain::channel::seconds_of;
+use crate::domain::channel::parse_duration;
 use crate::domain::check_input;
 use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimesInput};
 use crate::domain::text::{Name, Tags};
@@ -107,7 +107,7 @@ pub(super) struct MuteArgs {
 
 fn parse_minutes(text: &str) -> Result<u64, String> {
     let max_secs = MaintenanceWindow::MAX_MINUTES.cast_signed() * 60;
-    Ok(seconds_of(text, 60, max_secs)?.unsigned_abs() / 60)
+    Ok(parse_duration(text, 60, max_secs)?.unsigned_abs() / 60)
 }
 
 impl WindowCommand {

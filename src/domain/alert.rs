@@ -75,9 +75,9 @@ pub enum HoldReason {
 }
 
 impl HoldReason {
-    /// A parent whose deadline or pending decision is at most this many seconds away is waited for.
-    /// It is also the interval, in seconds, at which a parent that is down, an open window or a
-    /// trial is checked again.
+    /// Interval in seconds at which an alert that is held by a parent that is down, an open window
+    /// or a trial is decided again. Also the maximum time until the deadline or pending decision of
+    /// a parent for which a check waits.
     pub const RECHECK_SECS: i64 = 15 * 60;
 
     /// Word for the reason in API responses.
@@ -236,7 +236,7 @@ pub struct OutboxRow {
     pub flip: FlipNumber,
     /// Event that the alert is about.
     pub event: AlertEvent,
-    /// Time of the flip.
+    /// Time of the event: that of the flip, unless the event is not a flip.
     pub at: Timestamp,
     /// Time at which the row was queued.
     pub queued: Timestamp,
@@ -253,11 +253,12 @@ pub struct OutboxRow {
     /// Number of earlier rows of the same channel and check that were dropped because too many
     /// waited.
     pub dropped_before: u16,
-    /// Names of the check, if it was deleted.
+    /// Labels of the check, if it was deleted.
     pub deleted_check: Option<Box<DeletedCheck>>,
-    /// Names of the check when the alert was sent, if they have changed since.
+    /// Labels of the check when the alert was sent, if they have changed since.
     pub alerted_labels: Option<Arc<CheckLabels>>,
-    /// Set if the row is part of an attempt that was started with others in several commands.
+    /// Message that the row belongs to, if it takes several commands to start the rows of the
+    /// message.
     pub part: Option<MessagePart>,
     /// Recipients of earlier attempts, if there are several. Empty if nothing is known about them.
     pub recipients: Arc<[Recipient]>,
@@ -304,8 +305,8 @@ impl OutboxRow {
 /// Data that is kept of a deleted check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeletedCheck {
-    /// Names of the check.
-    pub names: CheckLabels,
+    /// Labels of the check.
+    pub labels: CheckLabels,
     /// Key that identifies its incidents.
     pub unique_key: UniqueKey,
 }
@@ -402,8 +403,8 @@ impl DeliveryResult {
 pub struct ChannelHealth {
     /// Time and reason of disabling. Nothing is sent until a user enables or changes the channel.
     pub disabled: Option<(Timestamp, Box<str>)>,
-    /// Start of the failure and reason of the last failed attempt. No message has been accepted
-    /// since.
+    /// Start of the current failure, and reason of the last failed attempt. No message has been
+    /// accepted since the start.
     pub failing: Option<(Timestamp, Box<str>)>,
     /// Evidence that messages arrive with the present settings.
     pub proof: DeliveryProof,

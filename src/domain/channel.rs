@@ -13,7 +13,7 @@ use std::fmt;
 use super::alert::AlertEvent;
 
 pub use common_settings::{CommonSettings, QuietHours};
-pub use field_value::parse_duration as seconds_of;
+pub use field_value::parse_duration;
 pub use members::is_usable_member_name;
 pub use setting_field::{Requirement, SettingField, SettingFieldType};
 pub use settings::{ChannelSettings, MASK, SettingsAuthor, SettingsError, SettingsUpdate};
@@ -40,8 +40,8 @@ pub struct ChannelKind {
     pub guide: &'static str,
     /// Example settings with made-up values.
     pub example: &'static [(&'static str, &'static str)],
-    /// Checks rules between fields that are each valid. The error says what is wrong and what to
-    /// do.
+    /// Validates rules between fields whose values are valid by themselves. The error says what is
+    /// wrong and what to do.
     pub(crate) validate: fn(&ChannelSettings) -> Result<(), &'static str>,
     /// True if a channel with these settings does nothing at such an event.
     pub(crate) ignores_event: fn(&ChannelSettings, AlertEvent) -> bool,
@@ -49,7 +49,7 @@ pub struct ChannelKind {
     pub(crate) warnings: fn(&ChannelSettings) -> Vec<String>,
 }
 
-/// Type of receiver, which decides how many alerts at once are sent.
+/// Type of receiver. It decides how several alerts at once are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChannelClass {
     /// People: unread alerts are combined, and one message covers many checks.
@@ -58,13 +58,13 @@ pub enum ChannelClass {
     Machine,
     /// Service that keeps incidents: each check has one, which is opened and closed.
     Incident,
-    /// Other channels, which are notified in its place.
+    /// Group of other channels, which are notified in its place.
     Group,
 }
 
 impl ChannelKind {
     /// Settings that many kinds share, with a word for the kinds that have them.
-    pub const SHARED_FIELDS: [(&'static str, &'static [SettingField]); 4] = [
+    pub const COMMON_FIELDS: [(&'static str, &'static [SettingField]); 4] = [
         ("(any)", common_settings::ANY_KIND_FIELDS),
         ("(any)", common_settings::NON_GROUP_FIELDS),
         ("(people)", common_settings::PEOPLE_FIELDS),
@@ -151,7 +151,8 @@ impl ChannelKind {
             .map(|(field, _)| field.key)
     }
 
-    /// True if the key can be set or is the prefix of such keys, as `header` is of `header.NAME`.
+    /// True if this is the part before the dot of keys that can be set, as `header` is of
+    /// `header.NAME`.
     pub fn is_key_prefix(&self, key: &str) -> bool {
         let begins = |field: &SettingField| {
             field
@@ -175,7 +176,7 @@ impl ChannelKind {
         self.fields.iter().any(|field| field.key == key)
     }
 
-    /// Returns the field of a key, and whether the key names a file that holds the value.
+    /// Returns the field of a key. The flag is true if the key names a file that holds the value.
     fn find_field(&self, key: &str) -> Option<(&'static SettingField, bool)> {
         let all = || self.fields.iter().chain(self.common_fields());
         let named = all()

@@ -170,8 +170,7 @@ impl CheckState {
     }
 
     /// Sets the check to down if its deadline has passed at `now`. The time of the flip is the
-    /// deadline. Requires that the deadline is not before the last change; only a clock that was
-    /// set back can cause that.
+    /// deadline. The deadline is not before the last change, unless the clock was set back.
     pub fn apply_deadline(
         &mut self,
         settings: &CheckSettings,
@@ -217,9 +216,10 @@ impl CheckState {
         self.deadline(settings).filter(|deadline| *deadline <= now)
     }
 
-    /// True if the check waits for something that counts from a time ahead of the clock.
+    /// True if the last ping, the start of the run or the pending decision is at a time that only a
+    /// clock that was ahead can have set.
     pub fn has_future_times(&self, settings: &CheckSettings, now: Timestamp) -> bool {
-        let is_decision_late = || {
+        let is_decision_too_far = || {
             self.decision_bounds(settings, now)
                 .is_some_and(|(at, latest)| at.is_ahead_of(latest))
         };
@@ -227,11 +227,11 @@ impl CheckState {
             .into_iter()
             .chain(self.run.map(|run| run.start))
             .any(|at| at.is_ahead_of(now))
-            || is_decision_late()
+            || is_decision_too_far()
     }
 
-    /// Time of the pending decision about an alert, and the latest time that it would have if it
-    /// was postponed now.
+    /// Time of the pending decision about an alert, and the latest time that it could get if it was
+    /// postponed now.
     fn decision_bounds(
         &self,
         settings: &CheckSettings,
@@ -255,7 +255,8 @@ impl CheckState {
         Some((at, latest))
     }
 
-    /// Time from which further expected pings count while the check is down.
+    /// Time of the last ping, or of the last flip if there was no ping. While the check is down,
+    /// further expected pings count from it.
     pub fn last_activity(&self) -> Timestamp {
         self.last_ping.unwrap_or(self.changed)
     }
@@ -310,8 +311,8 @@ impl CheckState {
     /// their flips are in the log. The caller must call [`CheckState::update_grace_start`] after
     /// the last ping.
     pub fn replay(&mut self, kind: PingKind, rid: Option<Uuid>, at: Timestamp, flips: &[Flip]) {
-        // A deadline that had passed when the ping came is before it. After it comes only the
-        // deadline of an ongoing run.
+        // Flips at deadlines that had passed when the ping came precede it. Of the deadlines, only
+        // that of an ongoing run can follow it.
         let before = flips
             .iter()
             .take_while(|flip| flip.cause.is_deadline())
@@ -435,7 +436,7 @@ impl CheckState {
         to: Status,
         cause: FlipCause,
         at: Timestamp,
-        awaited: Option<Timestamp>,
+        awaited_since: Option<Timestamp>,
         flips: &mut Vec<Flip>,
     ) {
         if self.status != to {
@@ -444,7 +445,7 @@ impl CheckState {
                 from: self.status,
                 to,
                 cause,
-                awaited_since: awaited,
+                awaited_since,
             };
             self.apply_flip(&flip);
             flips.push(flip);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::channel::seconds_of;
+use super::channel::parse_duration;
 use super::check_edit::field_value::{CheckFieldType, InvalidValue};
 use super::schedule::Schedule;
 use super::text::{Name, Seconds, SecondsError, Slug, Tags};
@@ -27,7 +27,7 @@ pub fn parse_seconds(text: &str) -> Result<Seconds, String> {
     let number = text
         .parse()
         .ok()
-        .or_else(|| seconds_of(text, Seconds::MIN, Seconds::MAX).ok());
+        .or_else(|| parse_duration(text, Seconds::MIN, Seconds::MAX).ok());
     let message = |error| {
         format!(
             "{}, or a time such as 15m, 2h or 1d",

@@ -55,7 +55,8 @@ impl ObjectName {
         parse_hyphenated_uuid(text).map_or_else(|| Self::Text(text.into()), Self::Uuid)
     }
 
-    /// UUID that is the name itself. For any other name `declared`, which may be given beside it.
+    /// Returns the UUID if the name is one. Otherwise returns `declared`, the UUID that the file
+    /// gives in addition to the name.
     pub fn uuid_or(&self, declared: Option<Uuid>) -> Option<Uuid> {
         match self {
             Self::Uuid(uuid) => Some(*uuid),
@@ -337,7 +338,7 @@ pub struct PlannedChange {
     pub object: ObjectPath,
     /// Changed fields: the name of the field, before and after; secrets masked.
     pub fields: Vec<(Box<str>, Option<String>, Option<String>)>,
-    /// UUID of the object, if it has one by now.
+    /// UUID of the object. `None` if it has none, or gets a random one that is not drawn yet.
     pub uuid: Option<Uuid>,
     /// True for a user without a password.
     pub needs_password_link: bool,

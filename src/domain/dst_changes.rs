@@ -6,7 +6,7 @@ use super::timestamp::Timestamp;
 use super::timezone::Timezone;
 use super::timezone::wall_time::{WallTime, WallTimeResolution};
 
-/// Maximum number of changes that are examined.
+/// Maximum number of changes of the clocks that are examined.
 const MAX_CHANGES: usize = 2;
 /// Seconds ahead in which changes are searched.
 const LOOKAHEAD_SECS: i64 = 366 * 86_400;
@@ -45,7 +45,7 @@ fn dst_warning(
     change: Timestamp,
     forward: bool,
 ) -> Option<String> {
-    // A clock without changes shows which wall times the schedule names.
+    // In UTC, where the clocks never change, the schedule gives the wall times that it names.
     let midnight = zone.wall_time_at(change.plus_secs(-1))?.midnight();
     let from = midnight.plus_secs(-86_400);
     let to = midnight.plus_secs(2 * 86_400);

@@ -6,7 +6,7 @@ use super::formatting::{TimeFormatter, format_duration};
 use super::status::{Status, VisibleStatus};
 use super::timestamp::Timestamp;
 
-/// Known facts about a check that went down, beside its settings.
+/// Known facts about a check that went down, besides its settings.
 #[derive(Clone, Copy, Debug)]
 pub struct FailureContext {
     /// Time of its last success; `None` if there was none, or it is no longer kept.
@@ -168,9 +168,9 @@ pub fn explain_status(
             times.relative(run.start)
         ));
     }
-    let waits_for_sign =
+    let waits_for_report =
         state.run.is_some() || state.visible_status(settings, now) == VisibleStatus::Grace;
-    if let Some(deadline) = state.deadline(settings).filter(|_| waits_for_sign) {
+    if let Some(deadline) = state.deadline(settings).filter(|_| waits_for_report) {
         reason.push(format!(
             "Unless it reports, it goes down {} ({}).",
             times.at_phrase(deadline),

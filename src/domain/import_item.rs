@@ -131,8 +131,8 @@ pub struct ImportItemCounts {
 
 impl ImportItemCounts {
     /// Counts an item.
-    pub fn count(&mut self, staged: &ImportItem) {
-        let of = match staged {
+    pub fn count(&mut self, item: &ImportItem) {
+        let counter = match item {
             ImportItem::Project { .. } => &mut self.projects,
             ImportItem::Key { .. } => &mut self.keys,
             ImportItem::Channel { .. } => &mut self.channels,
@@ -140,7 +140,7 @@ impl ImportItemCounts {
             ImportItem::Check { .. } => &mut self.checks,
             ImportItem::User { .. } => &mut self.users,
         };
-        *of += 1;
+        *counter += 1;
     }
 }
 
@@ -149,8 +149,7 @@ impl ImportItemCounts {
 pub enum ImportMode {
     /// Imported checks are served, can be pinged and go down, but no alerts are sent.
     Trial,
-    /// Alerts are sent. Pings between this time, the latest in the source, and now may have been
-    /// lost.
+    /// Alerts are sent. Pings between `newest` and now may have been lost.
     Live {
         /// Latest time in the source; `None` if it has no events.
         newest: Option<Timestamp>,

@@ -159,7 +159,7 @@ impl LegacyKey {
 pub struct LegacySecrets(BTreeMap<u8, LegacySecret>);
 
 impl LegacySecrets {
-    /// Maximum number of secrets. A request with a wrong key costs as many HMACs. See
+    /// Maximum number of secrets. A request with a wrong key costs one HMAC for each. See
     /// [limits](crate::docs::limits).
     pub const MAX_SECRETS: u8 = 8;
 

@@ -63,8 +63,8 @@ impl MaintenanceWindow {
     pub const MAX_RECURRING_MINUTES: u64 = 7 * 24 * 60;
     /// Maximum length of a single window in minutes: 366 days.
     pub const MAX_MINUTES: u64 = 366 * 24 * 60;
-    /// Maximum number of openings that are examined to find the last one. With more, the window
-    /// seems to close earlier, and a caller that waits for the end checks again then.
+    /// Maximum number of openings that are examined to find the last one. If more overlap, the
+    /// window seems to close earlier, and a caller that waits for the end checks again then.
     const MAX_OPENINGS: usize = 8;
 
     /// Time at which the window closes, if it is open at `now`.
@@ -73,8 +73,7 @@ impl MaintenanceWindow {
         until.filter(|_| open)
     }
 
-    /// Returns whether the window is open at `now`, and the time until which that stays so at
-    /// least.
+    /// Returns whether the window is open at `now`, and the earliest time at which that may change.
     pub fn phase(&self, now: Timestamp) -> WindowPhase {
         let closed = |until| WindowPhase { open: false, until };
         let open = |until| WindowPhase {

@@ -73,7 +73,7 @@ impl PingMeaning {
 }
 
 impl From<PingKind> for PingMeaning {
-    /// Converts a signal without further detail.
+    /// Converts a kind. The cause of a failure is [`FlipCause::Fail`].
     fn from(kind: PingKind) -> Self {
         match kind {
             PingKind::Success => Self::Success,

@@ -353,8 +353,9 @@ impl Channel {
         }
     }
 
-    /// True if the two channels differ at most in the times and reasons of their problems.
-    pub fn is_listed_same_as(&self, other: &Self) -> bool {
+    /// True if lists show both channels alike. They may differ in the times and reasons of their
+    /// problems.
+    pub fn has_same_listing_as(&self, other: &Self) -> bool {
         let health = |of: &ChannelHealth| {
             (
                 of.disabled.is_some(),
@@ -384,7 +385,7 @@ impl Channel {
 
 /// Replaces the names of group members, as in databases and exports of earlier releases, by UUIDs.
 /// A name stands for every channel of the project that has it. A name without a channel stays.
-pub fn resolve_group_members(channels: &mut [Channel]) {
+pub fn resolve_stored_members(channels: &mut [Channel]) {
     let mut named: BTreeMap<(ProjectId, Box<str>), Vec<Uuid>> = BTreeMap::new();
     for channel in channels.iter() {
         named

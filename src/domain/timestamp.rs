@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 /// Microseconds in a second.
 pub const MICROS_PER_SEC: i64 = 1_000_000;
 
-/// Jump of the clock, in microseconds, from which times follow it. If the clock is set back by
-/// less, the last time is used until the clock has caught up. A larger jump takes effect at once.
-/// See [promises](crate::docs::promises).
+/// Minimum size of a clock jump in microseconds. A jump takes effect at once. If the clock is set
+/// back by less, the last time is used until the clock has caught up. See
+/// [promises](crate::docs::promises).
 pub const CLOCK_JUMP_MICROS: i64 = 5 * MICROS_PER_SEC;
 
 /// Time in UTC: microseconds since 1970-01-01T00:00:00Z.
 ///
-/// Arithmetic saturates. A time outside years -9999 to 9999 cannot be written as a date and is
-/// clamped to them.
+/// Arithmetic saturates. A time outside the years 0 to 9999 is written with the nearest date in
+/// them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp(i64);
 

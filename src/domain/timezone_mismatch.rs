@@ -67,16 +67,16 @@ pub fn find_matching_timezone(
     }
     let offset = median_offset(schedule, check_zone, runs)
         .filter(|offset| offset.abs() >= MISMATCH_MICROS)?;
-    let fit = |zone: &Timezone| {
+    let distance_in = |zone: &Timezone| {
         median_offset(schedule, zone, runs)
             .map(i64::abs)
-            .filter(|fit| *fit <= MATCH_MICROS && fit * 3 <= offset.abs())
+            .filter(|distance| *distance <= MATCH_MICROS && distance * 3 <= offset.abs())
     };
     let fits = candidates
         .iter()
         .take(MAX_ZONES)
-        .filter_map(|zone| Some((fit(zone)?, zone)));
-    fits.min_by_key(|(fit, _)| *fit)
+        .filter_map(|zone| Some((distance_in(zone)?, zone)));
+    fits.min_by_key(|(distance, _)| *distance)
         .map(|(_, zone)| TimezoneMismatch {
             zone: zone.clone(),
             offset_micros: offset,

@@ -66,14 +66,17 @@ impl UptimePeriod {
             down: 0,
             downtimes: 0,
         };
-        let first = intervals.partition_point(|stay| stay.until <= start);
-        for stay in intervals
+        let first = intervals.partition_point(|interval| interval.until <= start);
+        for interval in intervals
             .iter()
             .skip(first)
-            .take_while(|stay| stay.from < end)
+            .take_while(|interval| interval.from < end)
         {
-            let time = stay.until.min(end).micros_since(stay.from.max(start));
-            match stay.status {
+            let time = interval
+                .until
+                .min(end)
+                .micros_since(interval.from.max(start));
+            match interval.status {
                 Status::Up => period.monitored += time,
                 Status::Down => {
                     period.monitored += time;
@@ -113,9 +116,9 @@ pub fn uptime_history(
     };
     let intervals = status_intervals(flips, status, start, now);
     let incomplete_before = (flips.len() >= MAX_FLIPS)
-        .then(|| intervals.first().map_or(now, |stay| stay.from))
+        .then(|| intervals.first().map_or(now, |interval| interval.from))
         .filter(|incomplete_before| *incomplete_before > start);
-    let spans = |starts: &[Timestamp]| {
+    let periods = |starts: &[Timestamp]| {
         let ends = starts.iter().skip(1).copied().chain([now]);
         starts
             .iter()
@@ -124,8 +127,8 @@ pub fn uptime_history(
             .collect()
     };
     UptimeHistory {
-        days: spans(&days),
-        months: spans(&months),
+        days: periods(&days),
+        months: periods(&months),
         incomplete_before,
     }
 }
@@ -158,7 +161,7 @@ fn status_intervals(
             status,
         });
     }
-    intervals.retain(|stay| stay.from < stay.until);
+    intervals.retain(|interval| interval.from < interval.until);
     intervals.reverse();
     intervals
 }

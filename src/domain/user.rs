@@ -72,7 +72,7 @@ impl UserName {
         }
     }
 
-    /// Name as it was given.
+    /// Text of the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -186,7 +186,7 @@ impl ProjectMemberships {
     /// Creates the list. If a project is given twice, the greater membership counts.
     pub fn new(projects: impl IntoIterator<Item = (ProjectId, Membership)>) -> Self {
         let mut projects: Vec<_> = projects.into_iter().collect();
-        projects.sort_unstable_by(|(a, least), (b, most)| a.cmp(b).then(most.cmp(least)));
+        projects.sort_unstable_by(|(a, in_a), (b, in_b)| a.cmp(b).then(in_b.cmp(in_a)));
         projects.dedup_by_key(|(id, _)| *id);
         Self(projects.into())
     }

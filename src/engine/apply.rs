@@ -61,8 +61,8 @@ pub struct Effects {
     /// Number of rows that alerts take: rows of the outbox that are written or removed, and
     /// deliveries.
     pub alert_rows: usize,
-    /// Projects that have reached the limit, so that pings create no checks there. Only logged,
-    /// not stored.
+    /// Projects that have reached the limit, so that pings create no checks there. Only logged, not
+    /// stored.
     pub projects_at_check_limit: Vec<ProjectId>,
     /// Checks with an alert that reaches no channel. Only logged, not stored.
     pub unnotified_checks: Vec<(CheckId, UnnotifiedReason)>,
@@ -171,7 +171,7 @@ impl WorkingState {
             Command::EvaluateChecks(ids) => Ok(self.evaluate_checks(&ids, now)),
             Command::ClampFutureTimes(ids) => Ok(self.clamp_future_times(&ids, now)),
             Command::RemoveOrphans => Ok(self.remove_orphans(now)),
-            // The audiences are compared at the end of every command.
+            // `apply` compares the audiences after this command.
             Command::CompareAudiences => Ok(CommandOutcome::Completed),
             Command::CreateProject(request) => self.create_project(*request),
             Command::UpdateProject {
@@ -283,9 +283,9 @@ impl WorkingState {
         flips: &[Flip],
         now: Timestamp,
     ) {
-        let is_over = |flip: &Flip| flip.to == Status::Down;
+        let begins_downtime = |flip: &Flip| flip.to == Status::Down;
         debug_assert!(
-            !flips.iter().rev().skip(1).any(is_over),
+            !flips.iter().rev().skip(1).any(begins_downtime),
             "a downtime ended before it was noticed: {flips:?}"
         );
         if let Some(first) = flips.first() {

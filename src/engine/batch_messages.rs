@@ -35,12 +35,12 @@ pub(super) fn write_flip_messages(
         let Some(check) = state.check(*check) else {
             continue;
         };
-        let Some(left_out) = FLIP_LOG_LIMIT.admit(now) else {
+        let Some(suppressed) = FLIP_LOG_LIMIT.admit(now) else {
             continue;
         };
         let (name, project) = check_and_project_names(state, check);
         tracing::info!(
-            "check {name:?} of project {project:?} is {}, was {}{left_out}",
+            "check {name:?} of project {project:?} is {}, was {}{suppressed}",
             flip.to.name(),
             flip.from.name()
         );
@@ -57,12 +57,12 @@ pub(super) fn write_unnotified_messages(
         let Some(check) = state.check(*check) else {
             continue;
         };
-        let Some(left_out) = UNNOTIFIED_LOG_LIMIT.admit(now) else {
+        let Some(suppressed) = UNNOTIFIED_LOG_LIMIT.admit(now) else {
             continue;
         };
         let (name, project) = check_and_project_names(state, check);
         tracing::warn!(
-            "check {name:?} of project {project:?} is down, and nobody is notified: {}{left_out}",
+            "check {name:?} of project {project:?} is down, and nobody is notified: {}{suppressed}",
             unnotified.description()
         );
     }

@@ -28,10 +28,10 @@ const LIGHT_COMMAND_BYTES: usize = 4 << 10;
 /// one waits.
 const MAX_LARGE_BYTES: usize = 64 << 20;
 
-/// Recipient of a reply, and the route to it.
+/// Caller that waits for a reply, and the route to it.
 pub(super) type ReplyTarget = (Option<ReplyRouteId>, oneshot::Sender<CommandReply>);
 
-/// Command that waits for the writer, with the recipient of its reply.
+/// Command that waits for the writer, with the caller that waits for its reply.
 pub(super) struct QueuedCommand {
     pub(super) command: Command,
     pub(super) reply: oneshot::Sender<CommandReply>,
@@ -134,7 +134,7 @@ impl CommandQueue {
         if is_full {
             return Err(Unavailable::QueueFull);
         }
-        let first = contents.is_empty();
+        let was_empty = contents.is_empty();
         let (reply, receiver) = oneshot::channel();
         let entry = QueuedCommand {
             command,
@@ -149,7 +149,7 @@ impl CommandQueue {
             contents.small.push(entry);
         }
         drop(contents);
-        if first {
+        if was_empty {
             self.arrived.notify_one();
         }
         Ok(receiver)
@@ -203,7 +203,7 @@ impl CommandQueue {
             .for_each(|entry| drop(entry.reply.send(Err(Unavailable::QueueFull))));
     }
 
-    /// Number of waiting commands, and bytes of their texts.
+    /// Number of waiting commands, and the approximate bytes that they hold.
     pub(super) fn depth_and_bytes(&self) -> (u64, u64) {
         let contents = self.lock_contents();
         // A usize fits a u64 on every target.

@@ -194,8 +194,8 @@ impl ConfigPlanner<'_> {
             && self.state.managed.source(id) == self.source
     }
 
-    /// Records an existing object that is declared, and its differences. Returns true if it may be
-    /// changed.
+    /// Records an existing object that is declared, and its differences. Returns true if it differs
+    /// and may be changed.
     fn compare_existing(
         &mut self,
         id: u64,
@@ -207,7 +207,7 @@ impl ConfigPlanner<'_> {
         self.declared_ids.insert(id);
         let fields = diff_fields(old, new);
         let owner = self.state.managed.source(id);
-        let is_free = owner.is_none() && self.source.is_some();
+        let is_adopted = owner.is_none() && self.source.is_some();
         match owner {
             Some(owner)
                 if self.source.is_some_and(|source| source != owner)
@@ -220,7 +220,7 @@ impl ConfigPlanner<'_> {
                 self.add_conflict(path, None, reason);
                 return false;
             }
-            None if is_free && !fields.is_empty() && !self.options.adopt_unmanaged => {
+            None if is_adopted && !fields.is_empty() && !self.options.adopt_unmanaged => {
                 let names: Vec<_> = fields.iter().map(|(name, ..)| &**name).collect();
                 let reason = format!(
                     "it already exists, belongs to no source and differs in {}; use --adopt to \
@@ -237,7 +237,7 @@ impl ConfigPlanner<'_> {
         } else {
             ChangeOperation::Change
         };
-        if is_free || op == ChangeOperation::Change {
+        if is_adopted || op == ChangeOperation::Change {
             self.changes.push(PlannedChange {
                 operation: op,
                 object: path.clone(),
@@ -246,7 +246,7 @@ impl ConfigPlanner<'_> {
                 needs_password_link: false,
             });
         }
-        if is_free {
+        if is_adopted {
             self.steps
                 .push(PlanStep::SetSource(id, self.source.cloned()));
         }

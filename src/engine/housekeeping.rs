@@ -30,13 +30,12 @@ pub struct HousekeepingLimits {
     pub checkpoint_bytes: u64,
     /// Bytes of bodies after which a slice of a sweep ends, unless more arrived in the meantime.
     pub sweep_bytes: u64,
-    /// Bytes of bodies above which a ping or mail is written in chunks, one ping or mail at a
-    /// time.
+    /// Bytes of bodies above which a ping or mail is written in chunks, one ping or mail at a time.
     pub upload_threshold_bytes: usize,
     /// Maximum size of a chunk in bytes.
     pub chunk_bytes: usize,
-    /// Minimum number of pings in the tail of the log for a checkpoint. A start must replay the
-    /// tail.
+    /// Minimum number of pings in the tail of the log for a checkpoint. The tail consists of the
+    /// entries after the last checkpoint, which a start must replay.
     pub min_tail: u64,
     /// Number of pings in the tail for each check before a checkpoint. A checkpoint writes one row
     /// for each check; this spreads its cost.
@@ -50,8 +49,8 @@ pub struct HousekeepingLimits {
     pub slack_bytes: u64,
     /// Maximum number of deliveries that are kept: see [limits](crate::docs::limits).
     pub max_deliveries: u64,
-    /// Rows for alerts after which a batch takes no further deadlines, and no further commands of
-    /// a project.
+    /// Rows for alerts after which a batch takes no further deadlines, and no further commands of a
+    /// project.
     pub max_alert_rows: usize,
 }
 

@@ -1,7 +1,7 @@
 //! Queries of the engine for metrics. They read a part of the checks at a time, so that the writer
 //! does not wait.
 
-use super::{Handle, OVERDUE_DEADLINE_SECS, is_deadline_before};
+use super::{Handle, OVERDUE_DEADLINE_SECS, was_due_before};
 use crate::domain::ids::ProjectId;
 use crate::metrics::MetricsSnapshot;
 use crate::store::SCHEMA;
@@ -43,7 +43,7 @@ impl Handle {
         self.visit_published_checks(project, |check| {
             snapshot.checks += 1;
             snapshot.pings_within_limits += check.state.n_pings.min(limit);
-            snapshot.late_deadlines += u64::from(is_deadline_before(check, latest));
+            snapshot.late_deadlines += u64::from(was_due_before(check, latest));
             true
         });
     }

@@ -260,8 +260,7 @@ impl Handle {
     }
 
     /// Calls `visit` with all rows of the file as of now, some at a time, table by table, until it
-    /// returns false.
-    /// The file grows by what is written meanwhile, since freed pages are not reused.
+    /// returns false. Meanwhile every write makes the file grow, since freed pages are not reused.
     ///
     /// # Errors
     /// If the file cannot be read, or must be reopened in the meantime: the writer then waits for

@@ -9,9 +9,9 @@ mod audience;
 mod change;
 mod children;
 mod command_project;
-mod declared;
 mod imports;
 mod keys;
+mod managed;
 mod outbox;
 mod project;
 mod unique;
@@ -41,9 +41,9 @@ pub(in crate::engine) use audience::choose_member;
 pub use audience::{AudienceMembership, UnnotifiedReason};
 pub use change::Change;
 use children::{ChildIndex, ParentHoldIndex};
-pub use declared::ManagedObjects;
 pub use imports::{ImportChange, ImportLogPosition, OpenImport, OpenImports};
 use keys::KeyIndex;
+pub use managed::ManagedObjects;
 pub use outbox::Outbox;
 use unique::UniqueIndexes;
 pub use users::{UserChange, UserIndex};
@@ -347,7 +347,7 @@ impl State {
                     project_state.groups.put(old.as_deref(), Some(channel));
                     // Lists do not show the last error of a channel, so clients that poll them need
                     // not read them again.
-                    if old.is_none_or(|old| !old.is_listed_same_as(channel)) {
+                    if old.is_none_or(|old| !old.has_same_listing_as(channel)) {
                         project_state.version += 1;
                     }
                     self.by_channel.insert(channel.id, channel.project);

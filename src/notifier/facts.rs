@@ -176,7 +176,7 @@ impl MessageSender {
                 self.check_facts(channel, check, flip.at, logged.map(|logged| logged.arrival))
             }
             (None, Some(deleted)) => CheckFacts::for_deleted_check(
-                deleted.names.clone(),
+                deleted.labels.clone(),
                 deleted.unique_key,
                 &self.project_name(channel.project),
             ),
@@ -457,7 +457,7 @@ impl MessageSender {
         let name = match (&check, &row.deleted_check) {
             (Some(check), _) => alert_text::check_display_name(&check.settings),
             (None, Some(deleted)) => {
-                alert_text::check_display_name(&deleted.names.clone().into_settings())
+                alert_text::check_display_name(&deleted.labels.clone().into_settings())
             }
             (None, None) => String::new(),
         };

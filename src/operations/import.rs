@@ -16,13 +16,24 @@ where
     submit(handle, Command::Import(Box::new(step))).await
 }
 
-/// Begins an import with these numbers of ids and of checks. Returns its number.
+/// Begins an import with these numbers of objects and of checks. Returns its number.
 ///
 /// # Errors
 /// If too many imports are open, it is too large, it has more checks than a running server accepts
 /// at once, or the writer does not answer.
-pub async fn begin(handle: &Handle, ids: u64, checks: u64) -> Result<ImportId, OperationError> {
-    submit_step(handle, ImportStep::Begin { ids, checks }).await
+pub async fn begin(
+    handle: &Handle,
+    object_count: u64,
+    check_count: u64,
+) -> Result<ImportId, OperationError> {
+    submit_step(
+        handle,
+        ImportStep::Begin {
+            object_count,
+            check_count,
+        },
+    )
+    .await
 }
 
 /// Adds log entries.
@@ -64,9 +75,9 @@ pub async fn add_items(
 pub async fn finish(
     handle: &Handle,
     import: ImportId,
-    ending: ImportFinishOptions,
+    options: ImportFinishOptions,
 ) -> Result<(usize, LocalChanges), OperationError> {
-    submit_step(handle, ImportStep::Finish { import, ending }).await
+    submit_step(handle, ImportStep::Finish { import, options }).await
 }
 
 /// Dry run of [`finish`]; the import stays open.
@@ -76,9 +87,9 @@ pub async fn finish(
 pub async fn dry_run(
     handle: &Handle,
     import: ImportId,
-    ending: ImportFinishOptions,
+    options: ImportFinishOptions,
 ) -> Result<(usize, LocalChanges), OperationError> {
-    submit_step(handle, ImportStep::DryRun { import, ending }).await
+    submit_step(handle, ImportStep::DryRun { import, options }).await
 }
 
 /// Discards an import.

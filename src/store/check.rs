@@ -120,8 +120,8 @@ fn one() -> u8 {
 
 /// Returns the stored form of a notification state: its kind, the time of the next decision, and
 /// the parent whose downtime holds the alert.
-fn notification_state_numbers(telling: NotificationState) -> (u8, i64, u64) {
-    match telling {
+fn notification_state_numbers(notification: NotificationState) -> (u8, i64, u64) {
+    match notification {
         NotificationState::NotNeeded => (0, 0, 0),
         NotificationState::Notified => (1, 0, 0),
         NotificationState::Undelivered => (6, 0, 0),
@@ -153,20 +153,20 @@ fn notification_state_numbers(telling: NotificationState) -> (u8, i64, u64) {
 }
 
 fn notification_state_of(number: u8, at: i64, parent: u64) -> Option<NotificationState> {
-    let due = |reason| NotificationState::Pending {
+    let pending = |reason| NotificationState::Pending {
         at: Timestamp::from_micros(at),
         reason,
     };
     Some(match number {
         0 => NotificationState::NotNeeded,
         1 => NotificationState::Notified,
-        2 => due(HoldReason::ServerOutage),
-        3 => due(HoldReason::BelowThreshold),
-        4 => due(HoldReason::ParentPending),
-        5 => due(HoldReason::ParentDown(CheckId(parent))),
+        2 => pending(HoldReason::ServerOutage),
+        3 => pending(HoldReason::BelowThreshold),
+        4 => pending(HoldReason::ParentPending),
+        5 => pending(HoldReason::ParentDown(CheckId(parent))),
         6 => NotificationState::Undelivered,
-        7 => due(HoldReason::MaintenanceWindow),
-        8 => due(HoldReason::Trial),
+        7 => pending(HoldReason::MaintenanceWindow),
+        8 => pending(HoldReason::Trial),
         _ => return None,
     })
 }
@@ -294,7 +294,7 @@ impl CheckRecord<'_> {
             },
         };
         state.update_grace_start(&settings);
-        let alerted_labels = self.told_as.map(|names| Arc::new(outbox::names_of(names)));
+        let alerted_labels = self.told_as.map(|names| Arc::new(outbox::labels_of(names)));
         Ok(Check {
             id,
             uuid: self.uuid,

@@ -54,7 +54,7 @@ impl Batch {
     }
 
     /// Sets the number of pings that have this upload as their body. The upload is then referenced.
-    pub(super) fn add_references(&self, upload: u64, pings: u64) -> Result<(), StoreError> {
+    pub(super) fn set_references(&self, upload: u64, pings: u64) -> Result<(), StoreError> {
         self.transaction.open_table(UNREFERENCED)?.remove(upload)?;
         self.transaction
             .open_table(UPLOADS)?

@@ -169,8 +169,9 @@ impl Batch {
 
     /// Examines at most `limit` flips from number `from` to `up_to`, and removes those for which
     /// `is_dead` is true. Each flip is examined, because times may be out of order after the clock
-    /// was set. A flip is kept if its previous flip was kept and `blocks_successor` is true for it,
-    /// so that a chain is cut only at its old end. An unreadable row is kept.
+    /// was set. A flip is kept if the previous flip of its check was kept and `blocks_successor` is
+    /// true for that previous flip, so that a chain is cut only at its old end. An unreadable row
+    /// is kept.
     pub fn prune_flips(
         &self,
         from: FlipNumber,

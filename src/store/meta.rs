@@ -13,7 +13,7 @@ use crate::domain::timestamp::Timestamp;
 pub(super) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
 const SCHEMA_NAME: &str = "schema";
-const SECRET_NAME: &str = "badge_secret";
+const BADGE_SECRET_NAME: &str = "badge_secret";
 const INSTANCE_NAME: &str = "instance";
 const OUTAGES_NAME: &str = "away";
 const LEGACY_SECRETS_NAME: &str = "adopted";
@@ -119,7 +119,7 @@ impl Batch {
     pub fn set_badge_secret(&self, BadgeSecret(secret): &BadgeSecret) -> Result<(), StoreError> {
         self.transaction
             .open_table(META)?
-            .insert(SECRET_NAME, secret.as_slice())?;
+            .insert(BADGE_SECRET_NAME, secret.as_slice())?;
         Ok(())
     }
 }
@@ -270,9 +270,9 @@ impl Snapshot {
 
     /// Secret that signs badge URLs, if there is one.
     pub fn badge_secret(&self) -> Result<Option<BadgeSecret>, StoreError> {
-        let value = self.transaction.open_table(META)?.get(SECRET_NAME)?;
+        let value = self.transaction.open_table(META)?.get(BADGE_SECRET_NAME)?;
         value
-            .map(|value| fixed_bytes(SECRET_NAME, value.value()).map(BadgeSecret))
+            .map(|value| fixed_bytes(BADGE_SECRET_NAME, value.value()).map(BadgeSecret))
             .transpose()
     }
 

@@ -23,7 +23,7 @@ const MIGRATIONS: [Migration; 15] = [
     declared_table,
     rows_with_legacy_keys,
     rows_of_imports,
-    rows_of_replacements,
+    rows_with_imported_ping_counts,
     rows_with_delivery_proofs,
     rows_with_alerted_names,
     rows_with_refused_recipients,
@@ -137,7 +137,7 @@ fn rows_of_imports(_: &WriteTransaction) -> Result<(), StoreError> {
 }
 
 /// Version 12: new rows of checks record the number of imported pings, and have version 6.
-fn rows_of_replacements(_: &WriteTransaction) -> Result<(), StoreError> {
+fn rows_with_imported_ping_counts(_: &WriteTransaction) -> Result<(), StoreError> {
     Ok(())
 }
 

@@ -46,11 +46,11 @@ struct OutboxRecord<'a> {
     /// Name, slug and tags.
     #[serde(borrow, default)]
     told_as: Option<(&'a str, &'a str, &'a str)>,
-    /// Last row of the batch, and the attempts before.
+    /// Last row of the message, and the number of its earlier attempts.
     #[serde(default)]
     part: Option<(u64, u16)>,
-    /// Address, then 0 taken, 1 refused, 2 doubtful, 3 open, and the error if the address was
-    /// refused.
+    /// Address, then 0 accepted, 1 refused, 2 possibly delivered, 3 pending, and the error if the
+    /// address was refused.
     #[serde(borrow, default)]
     recipients: Vec<(&'a str, u8, &'a str)>,
 }
@@ -126,8 +126,8 @@ fn recipient_result_of(number: u8, error: &str) -> Option<RecipientResult> {
     })
 }
 
-/// Returns stored names as domain types.
-pub(super) fn names_of((name, slug, tags): (&str, &str, &str)) -> CheckLabels {
+/// Returns stored labels as domain types.
+pub(super) fn labels_of((name, slug, tags): (&str, &str, &str)) -> CheckLabels {
     CheckLabels {
         name: Name::from_stored(name),
         slug: Slug::from_stored(slug),
@@ -198,11 +198,11 @@ pub(super) fn read_outbox_row(number: u64, bytes: &[u8]) -> Result<OutboxRow, St
         dropped_before: row.skipped,
         deleted_check: row.gone.map(|(name, key)| {
             Box::new(DeletedCheck {
-                names: names_of((name, slug, tags)),
+                labels: labels_of((name, slug, tags)),
                 unique_key: UniqueKey::from_bytes(key),
             })
         }),
-        alerted_labels: row.told_as.map(|names| Arc::new(names_of(names))),
+        alerted_labels: row.told_as.map(|names| Arc::new(labels_of(names))),
         part: row.part.map(|(last, attempts)| MessagePart {
             last_row: DeliveryNumber(last),
             attempts,
@@ -263,12 +263,12 @@ impl Batch {
                 gone: outbox_row
                     .deleted_check
                     .as_ref()
-                    .map(|deleted| (deleted.names.name.as_str(), deleted.unique_key.to_bytes())),
+                    .map(|deleted| (deleted.labels.name.as_str(), deleted.unique_key.to_bytes())),
                 gone_labels: outbox_row
                     .deleted_check
                     .as_ref()
                     .map_or(("", ""), |deleted| {
-                        (deleted.names.slug.as_str(), deleted.names.tags.as_str())
+                        (deleted.labels.slug.as_str(), deleted.labels.tags.as_str())
                     }),
                 told_as: outbox_row.alerted_labels.as_ref().map(|names| {
                     (

@@ -17,7 +17,7 @@ pub const SERVICE_DIRECTORY: &str = "/var/lib/overdue";
 
 /// Maximum number of links on the way to a directory, as in Linux.
 const MAX_LINKS: u32 = 40;
-/// Bit of a mode: in the directory, users can only rename files of their own.
+/// Bit of a mode: in the directory, users can rename and remove only their own files.
 const STICKY: u32 = 0o1000;
 
 /// Returns the message for an error on this path.

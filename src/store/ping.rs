@@ -118,7 +118,7 @@ impl Batch {
             .filter(|(_, ping, _)| ping.body_sharers > 0)
             .count();
         if let Some(upload) = upload.filter(|_| sharing > 0) {
-            self.add_references(upload, sharing as u64)?;
+            self.set_references(upload, sharing as u64)?;
         }
         let has_own = |ping: &Ping, body: &B| ping.body_sharers == 0 && !body.as_ref().is_empty();
         // A lookup of a position in this table may read the body there, of up to 33 MB.

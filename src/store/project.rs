@@ -17,7 +17,7 @@ use crate::domain::import_item::ProjectImport;
 use crate::domain::legacy_keys::{LegacyBadgeKey, LegacyKey, LegacyKeyDigest};
 use crate::domain::project::{
     Channel, ChannelName, DEFAULT_PING_LOG_LIMIT, KeyLabel, KeySecret, KeyUse, PingKey, Project,
-    ProjectKey, ProjectName, SecretHash, resolve_group_members,
+    ProjectKey, ProjectName, SecretHash, resolve_stored_members,
 };
 use crate::domain::timestamp::Timestamp;
 
@@ -241,11 +241,12 @@ fn channel_record(channel: &Channel) -> ChannelRecord<'_> {
     }
 }
 
-/// Rewrites channels of earlier versions: groups list their members by UUID, and `arrived` contains
-/// the channels with a successful delivery. A row that this release cannot read stays unchanged.
+/// Rewrites channels of earlier versions: groups list their members by UUID, and channels in
+/// `reached_channels` get a successful delivery. A row that this release cannot read stays
+/// unchanged.
 pub(super) fn rewrite_channels(
     transaction: &WriteTransaction,
-    arrived: &BTreeSet<ChannelId>,
+    reached_channels: &BTreeSet<ChannelId>,
 ) -> Result<(), StoreError> {
     let mut table = transaction.open_table(CHANNELS)?;
     let mut channels = Vec::new();
@@ -253,7 +254,7 @@ pub(super) fn rewrite_channels(
         let (id, bytes) = row?;
         channels.extend(read_channel(id.value(), bytes.value()));
     }
-    resolve_group_members(&mut channels);
+    resolve_stored_members(&mut channels);
     for mut channel in channels {
         for name in channel.settings.unresolved_members() {
             let group = channel.name.as_str();
@@ -263,7 +264,7 @@ pub(super) fn rewrite_channels(
                 effect there"
             );
         }
-        if arrived.contains(&channel.id) {
+        if reached_channels.contains(&channel.id) {
             channel.health.proof = DeliveryProof::Delivered;
         }
         let mut bytes = Vec::new();

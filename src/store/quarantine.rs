@@ -57,11 +57,12 @@ impl Store {
         let (_, checks) =
             quarantine_rows(transaction, check::CHECKS, 0, check::unreadable_check_row)?;
         let checkpoint = meta::meta_value(transaction, meta::MetaKey::CheckpointArrival)?;
-        let (gone, _) = quarantine_rows(transaction, PINGS, checkpoint + 1, |_, bytes| {
+        let (removed, _) = quarantine_rows(transaction, PINGS, checkpoint + 1, |_, bytes| {
             Some((ping::read_ping(bytes).err()?, None))
         })?;
         let mut bodies = transaction.open_table(BODIES)?;
-        gone.into_iter()
+        removed
+            .into_iter()
             .try_for_each(|arrival| bodies.remove(arrival).map(drop))?;
         drop(bodies);
         let checkpoint = meta::meta_value(transaction, meta::MetaKey::CheckpointFlip)?;

@@ -37,7 +37,7 @@ fn list() -> String {
     let mut out = String::new();
     out.push_str("\n### Settings of many kinds\n\nEvery kind but a group has these:\n\n");
     let shared = |class: &'static str| {
-        ChannelKind::SHARED_FIELDS
+        ChannelKind::COMMON_FIELDS
             .into_iter()
             .filter(move |(label, _)| *label == class)
             .flat_map(|(_, fields)| fields)

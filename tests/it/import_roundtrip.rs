@@ -66,8 +66,8 @@ async fn import_all(
     let CommandOutcome::Import(ImportStepOutcome::Begun(import)) = step(
         handle,
         ImportStep::Begin {
-            ids: numbering::count_ids(&imported),
-            checks: 0,
+            object_count: numbering::count_ids(&imported),
+            check_count: 0,
         },
     )
     .await?
@@ -111,22 +111,22 @@ async fn import_all(
     let objects = numbering::number_items(imported, import.0, handle.random());
     objects.iter().for_each(|object| expected.count(object));
     step(handle, ImportStep::Items { import, objects }).await?;
-    let ending = ImportFinishOptions {
+    let options = ImportFinishOptions {
         mode: ImportMode::Live { newest },
         legacy_secrets: secrets,
         badge_secret: signing,
         expected_counts: expected,
         replace: false,
     };
-    finish(handle, import, ending).await
+    finish(handle, import, options).await
 }
 
 async fn finish(
     handle: &Handle,
     import: ImportId,
-    ending: ImportFinishOptions,
+    options: ImportFinishOptions,
 ) -> Result<usize, CommandError> {
-    match step(handle, ImportStep::Finish { import, ending }).await {
+    match step(handle, ImportStep::Finish { import, options }).await {
         Ok(CommandOutcome::Import(ImportStepOutcome::Finished { replaced, .. })) => Ok(replaced),
         Ok(outcome) => panic!("{outcome:?}"),
         Err(refusal) => {

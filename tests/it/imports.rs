@@ -62,7 +62,13 @@ fn step(engine: &mut TestEngine, command: ImportStep) -> Result<CommandOutcome, 
 }
 
 fn begin(engine: &mut TestEngine, ids: u64) -> u64 {
-    match step(engine, ImportStep::Begin { ids, checks: 0 }) {
+    match step(
+        engine,
+        ImportStep::Begin {
+            object_count: ids,
+            check_count: 0,
+        },
+    ) {
         Ok(CommandOutcome::Import(ImportStepOutcome::Begun(ImportId(import)))) => import,
         other => panic!("{other:?}"),
     }
@@ -282,7 +288,7 @@ impl ImportFixture {
     ) -> Result<usize, ImportStepError> {
         let import = ImportId(first);
         let expected = self.counts(first);
-        let ending = ImportFinishOptions {
+        let options = ImportFinishOptions {
             mode,
             legacy_secrets: Vec::new(),
             badge_secret: None,
@@ -294,11 +300,11 @@ impl ImportFixture {
             engine,
             ImportStep::DryRun {
                 import,
-                ending: ending.clone(),
+                options: options.clone(),
             },
         );
         assert_eq!(visible_state(engine), before, "a preview changes nothing");
-        let finished = step(engine, ImportStep::Finish { import, ending });
+        let finished = step(engine, ImportStep::Finish { import, options });
         assert_eq!(
             format!("{preview:?}"),
             format!("{finished:?}"),

@@ -104,7 +104,7 @@ fn field_rows(kind: Option<&'static ChannelKind>) -> Vec<KindFieldRow> {
             };
             channels::all_kinds()
                 .flat_map(kind_rows)
-                .chain(ChannelKind::SHARED_FIELDS.into_iter().flat_map(shared))
+                .chain(ChannelKind::COMMON_FIELDS.into_iter().flat_map(shared))
                 .collect()
         }
     }

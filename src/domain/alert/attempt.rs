@@ -36,8 +36,8 @@ impl Recipient {
     }
 
     /// Returns the results to store after another attempt: its own, and the final results of
-    /// earlier attempts for the other addresses of the channel. An attempt without results
-    /// leaves none.
+    /// earlier attempts for the other addresses of the channel. An attempt without results leaves
+    /// none.
     pub fn after_attempt(
         earlier_recipients: &[Self],
         results: &Arc<[Self]>,
@@ -71,7 +71,7 @@ pub enum RecipientResult {
     Refused(Box<str>),
     /// The message may have arrived.
     PossiblyDelivered,
-    /// The message has not arrived.
+    /// The message has not arrived yet.
     Pending,
 }
 

@@ -117,7 +117,7 @@ impl CommonSettings {
         daily_limit: None,
     };
 
-    /// Reads settings that were validated. Values that the kind does not have count as left out.
+    /// Reads settings that were validated. Settings that the kind does not have count as left out.
     pub(super) fn from_settings(settings: &ChannelSettings) -> Self {
         let get = |key| settings.value(key);
         let is_on = |key| get(key) == Some("on");
@@ -195,8 +195,8 @@ impl QuietHours {
     }
 }
 
-/// Time at which the clock shows this. If that happens twice, the second time. If it is skipped,
-/// the moment by the offset from before the change of the clocks.
+/// Time at which a clock in the zone shows `wall`: the second time if it shows it twice. If the
+/// clock skips it, the time by the offset before the change.
 fn resolve_quiet_end(wall: WallTime, zone: &Timezone) -> Option<Timestamp> {
     match zone.resolve(wall)? {
         WallTimeResolution::Once(at)

@@ -7,6 +7,8 @@ use crate::domain::timezone::Timezone;
 
 /// Maximum length of a URL in bytes.
 const MAX_URL_BYTES: usize = 2_000;
+/// Maximum length of a list in bytes.
+const MAX_LIST_BYTES: usize = 2_000;
 /// Maximum length of a header name and of its value, in bytes.
 const MAX_HEADER_BYTES: (usize, usize) = (100, 1_000);
 /// Maximum length of a label name and of its value, in bytes.
@@ -231,7 +233,7 @@ pub(super) fn validate_line(text: &str, max_bytes: usize) -> Result<(), String> 
 
 /// Validates at most `max` lines separated by commas.
 pub(super) fn validate_list(text: &str, max: usize) -> Result<(), String> {
-    validate_line(text, MAX_URL_BYTES)?;
+    validate_line(text, MAX_LIST_BYTES)?;
     match split_list(text).count() {
         _ if split_list(text).any(str::is_empty) => {
             Err("has an empty item; separate the values by single commas".into())
@@ -317,7 +319,7 @@ pub(super) fn validate_url(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the host of a URL in lower case, and the rest after it.
+/// Returns the host of a URL in lower case without its port, and the path with the query.
 pub(crate) fn host_and_path(url: &str) -> Option<(String, &str)> {
     let (_, rest) = url.split_once("://")?;
     let (authority, path) = rest

@@ -59,8 +59,8 @@ impl ChannelSettings {
         Ok(self.with_member_list(found))
     }
 
-    /// Replaces each name of a member by the UUIDs of all channels that have it. UUIDs, and names
-    /// without a channel, are kept.
+    /// Replaces each name of a member by the UUIDs of all channels that have it, for settings that
+    /// an earlier release stored. UUIDs, and names without a channel, are kept.
     #[must_use]
     pub fn with_member_uuids(&self, find: impl Fn(&str) -> Vec<Uuid>) -> Cow<'_, Self> {
         let uuids = |text: &str| match find(text) {
@@ -72,7 +72,8 @@ impl ChannelSettings {
         self.with_member_list(self.member_entries().flat_map(uuids).collect())
     }
 
-    /// Returns the members that are listed by a name that belongs to no channel.
+    /// Returns the members that are listed by name. After
+    /// [`with_member_uuids`](Self::with_member_uuids) these names belong to no channel.
     pub fn unresolved_members(&self) -> impl Iterator<Item = &str> {
         self.member_entries()
             .filter(|text| parse_hyphenated_uuid(text).is_none())

@@ -1,4 +1,4 @@
-//! One row of a kind's table: a setting with its values, its requirement and its help.
+//! Setting in the table of a channel kind: its type, whether it is required, and its help.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ pub struct SettingField {
     pub key: &'static str,
     /// Type of the values.
     pub field_type: SettingFieldType,
-    /// Requirement to give a value.
+    /// Rule for leaving out the value.
     pub requirement: Requirement,
     /// Purpose of the setting: half a sentence for people.
     pub help: &'static str,
@@ -68,7 +68,7 @@ pub enum SettingFieldType {
     Label,
 }
 
-/// Requirement to give a field.
+/// Rule for leaving out the value of a setting.
 pub enum Requirement {
     /// Required for every channel.
     Required,
@@ -261,7 +261,7 @@ impl SettingField {
     /// Rejects a value that the field does not accept. The error says what is wrong and what to do,
     /// without the value.
     pub(super) fn validate_value(&self, key: &str, value: &str) -> Result<(), String> {
-        let named = || {
+        let name_in_key = || {
             self.key_prefix()
                 .and_then(|prefix| key.strip_prefix(prefix))
                 .unwrap_or_default()
@@ -305,8 +305,8 @@ impl SettingField {
             SettingFieldType::Text(max_bytes) | SettingFieldType::Template(max_bytes) => {
                 field_value::validate_text(value, max_bytes)
             }
-            SettingFieldType::Header => field_value::validate_header(named(), value),
-            SettingFieldType::Label => field_value::validate_label(named(), value),
+            SettingFieldType::Header => field_value::validate_header(name_in_key(), value),
+            SettingFieldType::Label => field_value::validate_label(name_in_key(), value),
         }
         // A user chose the text in place of `NAME`, so such a key is quoted.
         .map_err(|problem| {

@@ -289,12 +289,12 @@ impl ChannelSettings {
                     .into(),
             );
         }
-        let is_kept = |key: &&str| {
+        let is_reserved = |key: &&str| {
             self.kind
                 .find_field(key)
                 .is_some_and(|(field, file)| file || field.is_operator_only())
         };
-        match self.pairs().map(|(key, _)| key).find(is_kept) {
+        match self.pairs().map(|(key, _)| key).find(is_reserved) {
             Some(key) => refused(format!(
                 "{key} may be set only by the operator of the server; leave it out, or use overdue \
                  channel set"
@@ -452,14 +452,14 @@ impl ChannelSettings {
     pub fn destination(&self, may_write: bool) -> Option<Cow<'_, str>> {
         self.kind.fields.iter().find_map(|field| {
             let value = self.values.get(field.key)?;
-            let is_open = may_write && !field.is_secret()
+            let may_be_shown = may_write && !field.is_secret()
                 || matches!(
                     field.field_type,
                     SettingFieldType::MailAddresses(_) | SettingFieldType::PhoneNumber
                 );
             match field.is_url() {
                 true => field_value::url_origin(value).map(Cow::Owned),
-                false => is_open.then_some(Cow::Borrowed(&**value)),
+                false => may_be_shown.then_some(Cow::Borrowed(&**value)),
             }
         })
     }

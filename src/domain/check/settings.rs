@@ -1,4 +1,4 @@
-//! Settings of a check, and the times at which a check with them is expected.
+//! Settings of a check, and the times at which they expect a ping.
 
 use std::sync::Arc;
 

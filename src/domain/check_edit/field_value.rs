@@ -220,7 +220,7 @@ impl EditValue for ChannelSelection {
     }
 }
 
-/// Returns the value of the field `methods`; `true` if only POST counts.
+/// Returns the value of the field `methods` for the setting `post_only`.
 pub(super) fn methods_value(post_only: bool) -> CheckFieldValue<'static> {
     if post_only { "POST" } else { "" }.into()
 }

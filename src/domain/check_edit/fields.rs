@@ -1,8 +1,8 @@
 //! Fields of a check that users set: one row each, with name, type and help, and the lists that say
 //! where a field appears and in which order.
 //!
-//! The number of failures before an alert and the parents of a check are not here: a command of
-//! their own changes them.
+//! The number of failures before an alert and the parents of a check are not here: another command
+//! changes them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::domain::schedule::Schedule;
 use crate::domain::text::{Description, Keywords, Name, Seconds, Slug, Tags, TextError};
 use crate::domain::timezone::Timezone;
 
-/// Fields that a request names. The others stay, or have their defaults on create.
+/// Fields to change. Fields that are `None` stay, or get their defaults in a new check.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[allow(missing_docs, reason = "the fields of `CheckSettings`")]
 pub struct CheckEdit {
@@ -70,6 +70,7 @@ pub struct CheckField {
     is_used: fn(&CheckSettings) -> bool,
     edited: fn(&CheckEdit) -> Option<CheckFieldValue<'_>>,
     parse: fn(&mut CheckEdit, &CheckFieldValue<'_>) -> Result<(), InvalidValue>,
+    /// Sets a stored text, which may be over the limit.
     keep: fn(&mut CheckEdit, &str),
     apply: fn(&mut CheckEdit, &mut CheckSettings),
 }

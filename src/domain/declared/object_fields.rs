@@ -147,7 +147,7 @@ pub fn tags_value(tags: &Tags) -> ObjectValue {
 /// Value of a field of a check as files show it. `None` if it is the default.
 fn check_field_value(field: &CheckField, settings: &CheckSettings) -> Option<ObjectValue> {
     let value = field.used_value(settings)?;
-    // The period is shown always.
+    // The period is always shown.
     if field.name != fields::TIMEOUT.name
         && field.value(&CheckSettings::default()).as_ref() == Some(&value)
     {

@@ -44,7 +44,7 @@ pub(super) struct OnCalendarOccurrences<'a> {
     positions: Vec<OnCalendarPosition<'a>>,
 }
 
-/// Position of a line.
+/// Position of the search in one line.
 struct OnCalendarPosition<'a> {
     line: &'a OnCalendarLine,
     /// Wall time in the line's zone.

@@ -41,15 +41,15 @@ impl UserName {
     /// printable ASCII are allowed. Other characters are allowed if the standard allows them in
     /// identifiers.
     pub fn lookalike_reason(&self) -> Option<LookalikeReason> {
-        let belongs = |c: char| {
+        let is_allowed = |c: char| {
             if c.is_ascii() {
                 !c.is_ascii_control()
             } else {
                 c.identifier_allowed()
             }
         };
-        if let Some(other) = self.0.chars().find(|c| !belongs(*c)) {
-            return Some(LookalikeReason::DisallowedCharacter(other));
+        if let Some(disallowed) = self.0.chars().find(|c| !is_allowed(*c)) {
+            return Some(LookalikeReason::DisallowedCharacter(disallowed));
         }
         if !is_nfc(&self.0) {
             return Some(LookalikeReason::NotNormalised);

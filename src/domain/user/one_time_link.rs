@@ -41,7 +41,8 @@ pub enum LinkPurpose {
 }
 
 /// Code in a link, which users may also type: 16 characters with five random bits each. Case,
-/// hyphens and white space are ignored, and I, L and O are read as 1, 1 and 0.
+/// hyphens and white space are ignored, and I, L and O are read as 1, 1 and 0. Recovery codes of a
+/// second factor have the same form.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LinkCode([u8; Self::LENGTH]);
 

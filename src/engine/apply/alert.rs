@@ -131,8 +131,8 @@ impl WorkingState {
         }
     }
 
-    /// Queues alerts about an event at `at` for all channels of a check, as its newest flip. True
-    /// if at least one of them is not disabled.
+    /// Queues alerts about an event at `at` for all channels of a check. Their flip is the newest
+    /// one of the check. Returns true if at least one channel is not disabled.
     pub(super) fn queue_alerts(
         &mut self,
         check: &Check,
@@ -197,7 +197,7 @@ impl WorkingState {
     pub(super) fn close_alerts(&mut self, check: &Check, now: Timestamp) {
         self.compare_audience_of(check, now);
         let deleted_check = Box::new(DeletedCheck {
-            names: CheckLabels::from_settings(&check.settings),
+            labels: CheckLabels::from_settings(&check.settings),
             unique_key: UniqueKey::of_check(check.uuid),
         });
         let outbox = &self.state.outbox;

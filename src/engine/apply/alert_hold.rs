@@ -44,14 +44,14 @@ impl WorkingState {
             // This ping cannot have been lost during an outage of the server.
             check.state.count_missed_ping();
         }
-        let is_reason_gone = self.is_hold_over(check, reason, windows_may_differ, now);
+        let is_hold_over = self.is_hold_over(check, reason, windows_may_differ, now);
         // Another outage of the server covered the time in which the check could have reported.
         let next_recheck = outage
-            .filter(|_| reason == HoldReason::ServerOutage && !is_reason_gone)
+            .filter(|_| reason == HoldReason::ServerOutage && !is_hold_over)
             .and_then(|outage| recheck_after_outage(check, outage, now));
         if let Some(at) = next_recheck.filter(|recheck| *recheck > at) {
             check.state.notification = NotificationState::Pending { at, reason };
-        } else if at <= now || is_reason_gone {
+        } else if at <= now || is_hold_over {
             let hold = self.find_hold(check, Some(reason), now);
             self.alert_unless_held(hold, check, check.state.changed, now);
         }
@@ -130,8 +130,8 @@ impl WorkingState {
             })
     }
 
-    /// Latest outage of the server during which the ping that is missing at `deadline` may have
-    /// been lost.
+    /// Outage during which the ping that is missing at `deadline` may have been lost: the one of
+    /// the import of the project, or else the latest one of the server.
     pub(super) fn outage_covering(
         &self,
         check: &Check,
@@ -151,10 +151,10 @@ impl WorkingState {
     /// Records an outage of the server, during which no pings could be received.
     pub(super) fn record_outage(&mut self, outage: Outage) -> CommandOutcome {
         let mut all = self.state.outages.to_vec();
-        let joined = all
+        let merged = all
             .pop_if(|last| last.merge(outage).is_some())
             .and_then(|last| last.merge(outage));
-        all.push(joined.unwrap_or(outage));
+        all.push(merged.unwrap_or(outage));
         let surplus = all.len().saturating_sub(Outage::MAX_REMEMBERED);
         self.record_change(Change::Outages(all.into_iter().skip(surplus).collect()));
         CommandOutcome::Completed
@@ -174,8 +174,8 @@ impl WorkingState {
 }
 
 /// Time to decide again about a check whose ping may have been lost: its next chance to report, if
-/// that is soon. `None` if the outage of the server is so long past that the pings since then
-/// count.
+/// that is soon. `None` if the outage of the server ended so long ago that the check has had time
+/// to report.
 pub(super) fn recheck_after_outage(
     check: &Check,
     outage: Outage,

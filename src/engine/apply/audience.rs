@@ -247,16 +247,16 @@ impl WorkingState {
     /// Compares the audience of a check whose downtime is about to end. `check` is the check as it
     /// will be stored.
     pub(super) fn compare_audience_of(&mut self, check: &Check, now: Timestamp) {
-        let moved = self.audience_states.take_pending_of(check);
+        let pending = self.audience_states.take_pending_of(check);
         // The rows are about the flip at which it went down.
-        let Some(old) = self.state.check(check.id).filter(|_| !moved.is_empty()) else {
+        let Some(old) = self.state.check(check.id).filter(|_| !pending.is_empty()) else {
             return;
         };
         let check = Check {
             state: old.state,
             ..check.clone()
         };
-        for (channel, was_in) in moved {
+        for (channel, was_in) in pending {
             if let Some(channel) = self.state.channel(channel).cloned() {
                 let is_in = self.state.audience_membership(&channel).includes(&check);
                 self.compare_membership(&channel, &check, was_in, is_in, now);

@@ -30,7 +30,7 @@ impl WorkingState {
             mut unique,
             uuids,
         } = request;
-        // A request may repeat them thousands of times.
+        // A request may repeat a field thousands of times.
         unique.sort_unstable();
         unique.dedup();
         let existing = if unique.is_empty() {
@@ -104,18 +104,18 @@ impl WorkingState {
         })
     }
 
-    /// Pauses or resumes: `turn` changes the state, or returns `false` if the check is not paused.
+    /// Pauses or resumes a check: `change` changes the state, or returns `false` if it refuses to.
     fn transition(
         &mut self,
         id: CheckId,
         now: Timestamp,
-        turn: impl FnOnce(&mut CheckState, &CheckSettings, &mut Vec<Flip>) -> bool,
+        change: impl FnOnce(&mut CheckState, &CheckSettings, &mut Vec<Flip>) -> bool,
     ) -> ApplyResult {
-        // Also if the command is refused: a passed deadline stays passed.
+        // Takes effect even if the command is refused: a passed deadline stays passed.
         self.evaluate_if_due(id, now);
         let mut check = self.find_check(id)?;
         let mut flips = Vec::new();
-        if !turn(&mut check.state, &check.settings, &mut flips) {
+        if !change(&mut check.state, &check.settings, &mut flips) {
             return Err(CommandError::NotPaused);
         }
         Ok(CommandOutcome::Check(Box::new(
@@ -165,14 +165,14 @@ impl WorkingState {
     /// before it, in the order in which they fell due, and its children after it, because they
     /// depend on this check.
     pub(super) fn evaluate_if_due(&mut self, id: CheckId, now: Timestamp) {
-        let decides = |check: &Check| {
+        let needs_evaluation = |check: &Check| {
             check.state.is_alert_held()
                 || check
                     .state
                     .next_evaluation(&check.settings)
                     .is_some_and(|at| at <= now)
         };
-        if self.state.check(id).is_some_and(decides) {
+        if self.state.check(id).is_some_and(needs_evaluation) {
             self.evaluate_with_parents(id, &[], now);
         }
         self.evaluate_children(id, now, now);
@@ -428,6 +428,8 @@ impl WorkingState {
         Ok(check)
     }
 
+    /// Stores a created or changed check: logs its flips, decides about its alerts, and releases
+    /// its children.
     pub(super) fn put_check(&mut self, mut check: Check, flips: &[Flip], now: Timestamp) -> Check {
         self.keep_alerted_labels(&mut check);
         self.record_audience_of(&check);
@@ -445,23 +447,23 @@ impl WorkingState {
     ) -> Result<Option<Box<[ChannelId]>>, CommandError> {
         edit.channels
             .take()
-            .map(|choice| self.resolve_channel_choice(project, &choice))
+            .map(|selection| self.resolve_channel_selection(project, &selection))
             .transpose()
     }
 
     /// Resolves the channels that a request lists: each item is the UUID (lower case) or the name
     /// of exactly one channel of the project.
-    pub(super) fn resolve_channel_choice(
+    pub(super) fn resolve_channel_selection(
         &self,
         project: ProjectId,
-        choice: &ChannelSelection,
+        selection: &ChannelSelection,
     ) -> Result<Box<[ChannelId]>, CommandError> {
         let channels = &self
             .state
             .project(project)
             .ok_or(CommandError::NotFound)?
             .channels;
-        let ChannelSelection::Listed(items) = choice else {
+        let ChannelSelection::Listed(items) = selection else {
             return Ok(channels.keys().copied().collect());
         };
         // A request may list half a million items: each must cost only one lookup.

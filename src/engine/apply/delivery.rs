@@ -33,8 +33,8 @@ impl WorkingState {
             && self.state.check(row.check).is_none()
     }
 
-    /// True if a row was begun as part of a message whose last row never began, so that nothing was
-    /// sent.
+    /// True if a row was started as part of a message whose last row was never started, so that
+    /// nothing was sent.
     fn is_unsent_part(&self, row: &OutboxRow) -> bool {
         let last = |part: MessagePart| {
             self.state
@@ -45,7 +45,7 @@ impl WorkingState {
         row.part.is_some_and(last)
     }
 
-    /// Starts attempts: from here on, they may have arrived. Returns the rows that are still to be
+    /// Starts attempts: from now on, the messages may have arrived. Returns the rows that are to be
     /// sent. `last_row`: the row of their message that is started last, if the message takes
     /// several commands.
     pub(super) fn start_attempts(
@@ -74,7 +74,7 @@ impl WorkingState {
             let mut row = OutboxRow::clone(row);
             if row.attempt_started.is_some() && !self.is_unsent_part(&row) {
                 // The result of an earlier attempt was never reported. If this process did not
-                // begin it, the server stopped in the meantime.
+                // start it, the server has stopped since.
                 row.interruptions = row
                     .interruptions
                     .saturating_add(u8::from(!self.state.outbox.is_sending(number)));

@@ -42,15 +42,18 @@ const IDLE_IMPORT_SECS: i64 = 3600;
 impl WorkingState {
     pub(super) fn apply_import_step(&mut self, command: ImportStep, now: Timestamp) -> ApplyResult {
         let result = match command {
-            ImportStep::Begin { ids, checks } => self.begin_import(ids, checks, now),
+            ImportStep::Begin {
+                object_count,
+                check_count,
+            } => self.begin_import(object_count, check_count, now),
             ImportStep::Log {
                 import,
                 pings,
                 flips,
             } => self.import_logs(import, pings, flips, now),
             ImportStep::Items { import, objects } => self.import_objects(import, objects, now),
-            ImportStep::DryRun { import, ending } => self.preview_import(import, &ending, now),
-            ImportStep::Finish { import, ending } => self.finish_import(import, &ending, now),
+            ImportStep::DryRun { import, options } => self.preview_import(import, &options, now),
+            ImportStep::Finish { import, options } => self.finish_import(import, &options, now),
             ImportStep::Abandon { import } => self
                 .find_import(import)
                 .map(|open_import| open_import.checks_with_logs().next().is_some())
@@ -78,23 +81,26 @@ impl WorkingState {
 
     fn begin_import(
         &mut self,
-        ids: u64,
-        checks: u64,
+        object_count: u64,
+        check_count: u64,
         now: Timestamp,
     ) -> Result<CommandOutcome, ImportStepError> {
         if self.state.imports.len() >= MAX_IMPORTS {
             return Err(ImportStepError::TooManyImports);
         }
-        if ids == 0 {
+        if object_count == 0 {
             return Err(ImportStepError::Invalid("it contains no objects".into()));
         }
-        if ids > MAX_IMPORT_OBJECTS {
+        if object_count > MAX_IMPORT_OBJECTS {
             return Err(ImportStepError::TooLarge);
         }
-        self.ensure_few_checks(checks)?;
+        self.ensure_few_checks(check_count)?;
         let first = self.numbers.id;
-        self.numbers.id += ids;
-        self.record_change(Change::Import(ImportChange::Begun(first..first + ids), now));
+        self.numbers.id += object_count;
+        self.record_change(Change::Import(
+            ImportChange::Begun(first..first + object_count),
+            now,
+        ));
         Ok(CommandOutcome::Import(ImportStepOutcome::Begun(ImportId(
             first,
         ))))

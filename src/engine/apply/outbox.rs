@@ -67,7 +67,7 @@ impl WorkingState {
             return self.log_delivery(&row, DeliveryResult::Skipped, PROJECT_ON_TRIAL, now);
         }
         if self.state.outbox.is_full_for(channel.project)
-            && !self.has_room_for_end(channel, &row, now)
+            && !self.make_room_for_end(channel, &row, now)
         {
             return;
         }
@@ -78,9 +78,9 @@ impl WorkingState {
             .cloned()
             .collect();
         if waiting.len() >= MAX_ROWS_PER_PAIR {
-            // Drops a pair of down and up, or of up and down: the remaining rows still alternate.
-            // An alert that may have been delivered keeps its recovery.
-            let is_needless = |pair: &&[Arc<OutboxRow>]| match pair {
+            // Drops two consecutive rows, down and up or up and down: the remaining rows still
+            // alternate. An alert that may have been delivered keeps its recovery.
+            let is_droppable = |pair: &&[Arc<OutboxRow>]| match pair {
                 [first, second] => {
                     [first, second]
                         .iter()
@@ -89,7 +89,7 @@ impl WorkingState {
                 }
                 _ => false,
             };
-            for old in waiting.windows(2).find(is_needless).into_iter().flatten() {
+            for old in waiting.windows(2).find(is_droppable).into_iter().flatten() {
                 row.dropped_before = row
                     .dropped_before
                     .saturating_add(1)
@@ -100,10 +100,10 @@ impl WorkingState {
         self.record_change(Change::OutboxRow(Arc::new(row)));
     }
 
-    /// True if a row is the end of a downtime that the channel may know: it is queued although the
-    /// outbox is full. At most one such row exists for each channel and check. Logs the result of
-    /// every other row.
-    fn has_room_for_end(&mut self, channel: &Channel, row: &OutboxRow, now: Timestamp) -> bool {
+    /// Decides about a row while the outbox is full. Returns true if the row is to be queued: it
+    /// ends a downtime that the channel may have been notified of. At most one such row exists for
+    /// each channel and check. Logs the result of every other row and returns false.
+    fn make_room_for_end(&mut self, channel: &Channel, row: &OutboxRow, now: Timestamp) -> bool {
         if !matches!(row.event, AlertEvent::Up | AlertEvent::Closed)
             || !channel.settings.handles_event(AlertEvent::Down)
         {

@@ -75,7 +75,7 @@ impl WorkingState {
                 |parent| match (parent.state.status, parent.state.notification) {
                     (Status::Down, NotificationState::Pending { at, .. }) => Some(at.min(latest)),
                     (Status::Down, _) => None,
-                    // The parent has the longer period and has not reported since.
+                    // The parent has reported since the check went down.
                     _ if parent
                         .state
                         .last_ping
@@ -89,7 +89,7 @@ impl WorkingState {
                         .filter(|deadline| *deadline <= latest),
                 },
             );
-        // The parent is decided on first.
+        // One second later, so that the parent is decided on first.
         decided.max().map(|at| NotificationState::Pending {
             at: at.max(now).plus_secs(1),
             reason: HoldReason::ParentPending,

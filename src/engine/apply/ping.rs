@@ -232,7 +232,7 @@ impl WorkingState {
         let settings = CheckSettings {
             name: Name::from_stored(slug.as_str()),
             slug,
-            channels: self.resolve_channel_choice(project, &ChannelSelection::All)?,
+            channels: self.resolve_channel_selection(project, &ChannelSelection::All)?,
             ..CheckSettings::default()
         };
         self.projects_at_check_limit.remove(&project);

@@ -215,13 +215,13 @@ impl WorkingState {
         };
         let old_secret = secret_of(&user);
         user.second_factor = second_factor.unwrap_or(user.second_factor);
-        // An earlier sign-in may have needed the password only.
-        let asks_for_more = old_secret.is_none() && user.second_factor.is_some();
+        // Sessions that were opened before needed the password only.
+        let adds_second_factor = old_secret.is_none() && user.second_factor.is_some();
         let has_new_password = password.is_some();
         user.password = password.or(user.password);
         if user.disabled {
             self.close_sessions(id, SessionSelection::All);
-        } else if has_new_password || asks_for_more {
+        } else if has_new_password || adds_second_factor {
             self.close_sessions(
                 id,
                 request_session.map_or(SessionSelection::All, SessionSelection::AllBut),
@@ -327,9 +327,9 @@ impl WorkingState {
         let id = user.id;
         self.remove_link(purpose);
         self.close_sessions(id, SessionSelection::All);
-        let asks_more = user.second_factor.is_some();
+        let needs_second_factor = user.second_factor.is_some();
         let changed = self.put_user(user);
-        Ok(if asks_more {
+        Ok(if needs_second_factor {
             changed
         } else {
             self.open_session(id, Some(now), session, now)
@@ -416,8 +416,9 @@ impl WorkingState {
         verified_password: Option<&PasswordHash>,
     ) -> Result<(), CommandError> {
         let user = self.state.users.get(user).ok_or(CommandError::NotFound)?;
-        let is_other = verified_password.is_some() && user.password.as_ref() != verified_password;
-        if user.disabled || is_other {
+        let has_other_password =
+            verified_password.is_some() && user.password.as_ref() != verified_password;
+        if user.disabled || has_other_password {
             Err(UserCommandError::SignInRefused.into())
         } else {
             Ok(())

@@ -18,12 +18,13 @@ pub const MAX_ONLINE_IMPORT_CHECKS: u64 = 50_000;
 /// Step of an import.
 #[derive(Clone, Debug)]
 pub enum ImportStep {
-    /// Begins an import and reserves `ids` numbers. Outcome: [`ImportStepOutcome::Begun`].
+    /// Begins an import and reserves a number for each object. Outcome:
+    /// [`ImportStepOutcome::Begun`].
     Begin {
         /// Number of objects, without logs.
-        ids: u64,
+        object_count: u64,
         /// Number of checks among them.
-        checks: u64,
+        check_count: u64,
     },
     /// Adds log entries, in any order. Only the flips of one check must be ordered by time. A ping
     /// with a long body comes alone.
@@ -47,14 +48,14 @@ pub enum ImportStep {
         /// Import to preview.
         import: ImportId,
         /// Options as for `Finish`.
-        ending: ImportFinishOptions,
+        options: ImportFinishOptions,
     },
     /// Finishes the import: publishes all of it.
     Finish {
         /// Import to finish.
         import: ImportId,
         /// Options.
-        ending: ImportFinishOptions,
+        options: ImportFinishOptions,
     },
     /// Abandons the import.
     Abandon {

@@ -1,4 +1,4 @@
-//! Types of outcomes: the type that a caller expects, from the outcome of its command.
+//! Conversion of the outcome of a command into the type that its caller expects.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl TryFrom<CommandOutcome> for () {
     }
 }
 
-/// Defines the type that the outcome of a command has for its caller.
+/// Implements the conversion of an outcome into its value.
 macro_rules! outcome {
     ($($pattern:pat => $value:expr, $type:ty;)*) => {
         $(impl TryFrom<CommandOutcome> for $type {

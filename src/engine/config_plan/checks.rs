@@ -319,7 +319,7 @@ impl<'a> ConfigPlanner<'a> {
             Some(ChannelSelection::All) => assigned.extend(channels.ids()),
             Some(ChannelSelection::Listed(items)) => {
                 for item in items {
-                    let matches: Vec<_> = channels.find_by_name(item).into_iter().collect();
+                    let matches: Vec<_> = channels.find(item).into_iter().collect();
                     match matches.as_slice() {
                         [one] => drop(assigned.insert(*one)),
                         [] => self.add_conflict(
@@ -362,7 +362,8 @@ impl<'a> ConfigPlanner<'a> {
         let mut edit = declared.edit.clone();
         let selection = edit.channels.take();
         let assigned = self.resolve_channels(&path, selection.as_ref(), channels);
-        // A new check that is declared with its UUID had its texts on another server.
+        // A new check that is declared with its UUID comes from another server, which accepted its
+        // texts.
         let is_moved =
             existing.is_none() && (declared.uuid.is_some() || declared.id.text().is_none());
         if let Some(field) = edit.first_overlong_field(stored).filter(|_| !is_moved) {
@@ -372,7 +373,7 @@ impl<'a> ConfigPlanner<'a> {
                 "it is too long; only a check that already has this text may keep it",
             );
         }
-        // Fields that currently have no meaning stay.
+        // The period of a check with a schedule, and the zone of one without, stay.
         let base = CheckSettings {
             timeout: stored.timeout,
             tz: stored.tz.clone(),
@@ -420,7 +421,7 @@ impl<'a> ConfigPlanner<'a> {
         if !self.compare_existing(id.0, &path, &old, &fields, Some(uuid)) {
             return;
         }
-        // Both end a run, which other settings could otherwise take down.
+        // Pausing and resuming end a run. Otherwise the new settings could make it overdue.
         match declared.paused {
             Some(true) if !is_paused => steps.push(PlanStep::PauseCheck(id)),
             Some(false) if is_paused => steps.push(PlanStep::ResumeCheck(id)),

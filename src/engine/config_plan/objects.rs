@@ -37,7 +37,7 @@ impl ChannelLookup {
     /// UUID of the channel that a group lists by name or UUID.
     fn find_member(&self, text: &str) -> Result<Uuid, String> {
         let found: Vec<_> = self
-            .find_by_name(text)
+            .find(text)
             .iter()
             .filter_map(|id| self.all.get(id))
             .map(|(_, uuid, class)| (*uuid, *class))
@@ -62,7 +62,7 @@ impl ChannelLookup {
     }
 
     /// Channels with this name or UUID.
-    pub(super) fn find_by_name(&self, name: &str) -> BTreeSet<ChannelId> {
+    pub(super) fn find(&self, name: &str) -> BTreeSet<ChannelId> {
         let by_uuid = match ObjectName::new(name) {
             ObjectName::Uuid(uuid) => self.by_uuid.get(&uuid).copied(),
             ObjectName::Text(_) => None,
@@ -243,7 +243,7 @@ impl ConfigPlanner<'_> {
             );
             return self.add_conflict(path, Some("kind"), reason);
         }
-        if self.has_implausible_value(&declared.settings, Some(&existing.settings), path) {
+        if self.record_format_conflict(&declared.settings, Some(&existing.settings), path) {
             return;
         }
         let old = lookup.fields(&existing.name, &existing.settings);
@@ -258,8 +258,9 @@ impl ConfigPlanner<'_> {
         }
     }
 
-    /// Refuses a new value that the service of the channel cannot have issued.
-    fn has_implausible_value(
+    /// Records a conflict if the service of the channel cannot have issued a new value. Returns
+    /// true if there is one.
+    fn record_format_conflict(
         &mut self,
         settings: &ChannelSettings,
         stored: Option<&ChannelSettings>,
@@ -278,7 +279,7 @@ impl ConfigPlanner<'_> {
         declared: &DeclaredChannel,
         path: &ObjectPath,
     ) -> (ChannelId, Uuid) {
-        self.has_implausible_value(&declared.settings, None, path);
+        self.record_format_conflict(&declared.settings, None, path);
         let id = ChannelId(self.new_id());
         let state = self.state;
         let is_taken = move |uuid| {

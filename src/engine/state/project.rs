@@ -17,12 +17,12 @@ impl ProjectState {
         self.keys.len()
     }
 
-    /// Checks that are down and alerted.
+    /// Checks that are down and whose downtime was notified.
     pub fn notified_downtimes(&self) -> &BTreeSet<CheckId> {
         &self.notified_downtimes
     }
 
-    /// Updates the indexes of alerted checks and of checks held because of a parent.
+    /// Updates the indexes of notified downtimes and of checks whose alert a parent holds.
     pub(super) fn update_alert_indexes(&mut self, check: &Check) {
         self.held_by_parent.update(check.id, Some(check));
         if check.state.notification.is_notified() {

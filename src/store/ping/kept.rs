@@ -63,7 +63,7 @@ impl Batch {
             .filter(|(ping, _)| ping.body_sharers > 0)
             .count();
         if let Some(upload) = upload.filter(|_| sharing > 0) {
-            self.add_references(upload, sharing as u64)?;
+            self.set_references(upload, sharing as u64)?;
         }
         kept.has_new_unreferenced = self.remove_references(&old_uploads)?;
         Ok(kept)

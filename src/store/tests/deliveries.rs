@@ -73,7 +73,7 @@ fn rows_of_the_outbox_and_of_deliveries_are_read_in_every_version() {
         interruptions: 1,
         may_be_duplicate: true,
         deleted_check: Some(Box::new(DeletedCheck {
-            names: names(),
+            labels: names(),
             unique_key: UniqueKey::from_bytes([9; 20]),
         })),
         alerted_labels: Some(Arc::new(names())),
@@ -144,7 +144,7 @@ fn rows_of_the_outbox_and_of_deliveries_are_read_in_every_version() {
         ..CheckLabels::default()
     };
     let deleted_check = Some(Box::new(DeletedCheck {
-        names: deleted_check,
+        labels: deleted_check,
         unique_key: UniqueKey::from_bytes([9; 20]),
     }));
     let outbox_row = OutboxRow {

@@ -78,7 +78,7 @@ fn upload_with_body(engine: &mut TestEngine, source: &ImportFixture, len: usize)
 fn finish(engine: &mut TestEngine, source: &ImportFixture, first: u64) {
     let mut expected = source.counts(first);
     expected.pings += 1;
-    let ending = ImportFinishOptions {
+    let options = ImportFinishOptions {
         mode: LIVE,
         legacy_secrets: Vec::new(),
         badge_secret: None,
@@ -89,7 +89,7 @@ fn finish(engine: &mut TestEngine, source: &ImportFixture, first: u64) {
         engine,
         ImportStep::Finish {
             import: ImportId(first),
-            ending,
+            options,
         },
     )
     .unwrap();

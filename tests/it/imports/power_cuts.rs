@@ -157,8 +157,8 @@ impl PowerCutWorld {
         let source = self.source();
         let first = match self
             .step(ImportStep::Begin {
-                ids: source.number_count(),
-                checks: source.checks.len() as u64,
+                object_count: source.number_count(),
+                check_count: source.checks.len() as u64,
             })
             .map_err(before)?
         {
@@ -207,7 +207,7 @@ impl PowerCutWorld {
                     let replace = self.dice.chance(50);
                     ImportStep::Finish {
                         import,
-                        ending: ImportFinishOptions {
+                        options: ImportFinishOptions {
                             mode,
                             legacy_secrets: Vec::new(),
                             badge_secret: None,

@@ -233,7 +233,7 @@ fn locally_pinged_or_changed_objects_are_replaced_only_on_request() {
             touched,
             "{number}"
         );
-        let ending = ImportFinishOptions {
+        let options = ImportFinishOptions {
             mode: LIVE,
             legacy_secrets: Vec::new(),
             badge_secret: None,
@@ -244,7 +244,7 @@ fn locally_pinged_or_changed_objects_are_replaced_only_on_request() {
             &mut engine,
             ImportStep::Finish {
                 import: ImportId(first),
-                ending,
+                options,
             },
         );
         let lost = LocalChanges { checks: 1, pings };
@@ -286,15 +286,21 @@ fn an_invalid_import_is_refused() {
         other => panic!("{part}: {other:?}"),
     };
     wrong(
-        step(&mut engine, ImportStep::Begin { ids: 0, checks: 0 }),
+        step(
+            &mut engine,
+            ImportStep::Begin {
+                object_count: 0,
+                check_count: 0,
+            },
+        ),
         "it contains no objects",
     );
     assert_eq!(
         step(
             &mut engine,
             ImportStep::Begin {
-                ids: 1_000_001,
-                checks: 0
+                object_count: 1_000_001,
+                check_count: 0
             }
         ),
         Err(ImportStepError::TooLarge)
@@ -364,7 +370,7 @@ fn an_invalid_import_is_refused() {
     );
     let finish = |expected| ImportStep::Finish {
         import,
-        ending: ImportFinishOptions {
+        options: ImportFinishOptions {
             mode: LIVE,
             legacy_secrets: Vec::new(),
             badge_secret: None,
@@ -427,7 +433,13 @@ fn the_number_of_open_imports_is_limited() {
     let first: Vec<_> = (0..4).map(|_| begin(&mut engine, 2)).collect();
     assert_eq!(first, [1, 3, 5, 7]);
     assert_eq!(
-        step(&mut engine, ImportStep::Begin { ids: 2, checks: 0 }),
+        step(
+            &mut engine,
+            ImportStep::Begin {
+                object_count: 2,
+                check_count: 0
+            }
+        ),
         Err(ImportStepError::TooManyImports)
     );
     step(
@@ -469,8 +481,8 @@ fn a_server_limits_the_checks_of_an_import_and_a_command_without_one_takes_more(
         let begun = step(
             &mut engine,
             ImportStep::Begin {
-                ids: limit + 1,
-                checks: limit + 1,
+                object_count: limit + 1,
+                check_count: limit + 1,
             },
         );
         assert_eq!(begun.is_ok(), !takes_pings, "{begun:?}");

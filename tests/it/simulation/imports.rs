@@ -60,8 +60,8 @@ pub(crate) fn random_command(rng: &SeededRng, model: &Model, may_finish: bool) -
             import: ImportId(rng.below(40)),
         },
         _ => ImportStep::Begin {
-            ids: 1 + rng.below(3),
-            checks: rng.below(3),
+            object_count: 1 + rng.below(3),
+            check_count: rng.below(3),
         },
     };
     Command::Import(Box::new(command))
@@ -96,7 +96,7 @@ fn next_step(
         .iter()
         .for_each(|object| expected.count(object));
     let mode = ImportMode::Live { newest: None };
-    let ending = ImportFinishOptions {
+    let options = ImportFinishOptions {
         mode,
         legacy_secrets: Vec::new(),
         badge_secret: None,
@@ -105,9 +105,9 @@ fn next_step(
     };
     if may_finish && rng.chance(80) {
         if rng.chance(20) {
-            ImportStep::DryRun { import, ending }
+            ImportStep::DryRun { import, options }
         } else {
-            ImportStep::Finish { import, ending }
+            ImportStep::Finish { import, options }
         }
     } else {
         ImportStep::Abandon { import }
@@ -225,7 +225,9 @@ impl Model {
             ImportStep::Begin { .. } if self.imports.0.len() >= 4 => {
                 return Err(CommandError::Import(ImportStepError::TooManyImports));
             }
-            ImportStep::Begin { ids, .. } => {
+            ImportStep::Begin {
+                object_count: ids, ..
+            } => {
                 let import_state = ModelImport {
                     ids: *ids,
                     last: now,

@@ -19,8 +19,8 @@ const MAX_PENDING_PAIRS: usize = 100_000;
 pub enum AudienceState {
     /// The channel was not notified.
     Unnotified,
-    /// The channel was notified later, of a downtime whose alerts were all refused at its
-    /// beginning.
+    /// The channel was notified after the beginning of the downtime, when the outbox was full and
+    /// no channel was notified.
     Notified,
     /// The channel was notified and has left the audience since.
     Left,
@@ -106,8 +106,8 @@ impl AudienceStates {
         }
     }
 
-    /// Checks of a project whose downtime a channel was not notified of. Includes all checks whose
-    /// alerts were refused when they went down, even if the channel is not in their audience or was
+    /// Checks of a project whose downtime a channel was not notified of. Includes all checks that
+    /// went down while the outbox was full, even if the channel is not in their audience or was
     /// notified later.
     pub(in crate::engine::apply) fn unnotified_of(
         &self,

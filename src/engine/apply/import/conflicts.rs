@@ -32,7 +32,7 @@ impl WorkingState {
         &self,
         sorted: &SortedImport<'_>,
         replaced: &ReplacedProjects,
-        numbers: &[u8],
+        secret_numbers: &[u8],
     ) -> Result<(), ImportStepError> {
         let names = sorted
             .projects
@@ -47,7 +47,7 @@ impl WorkingState {
             conflicts: ImportConflicts::default(),
         };
         finder.find_project_conflicts(sorted);
-        finder.find_key_conflicts(sorted, numbers);
+        finder.find_key_conflicts(sorted, secret_numbers);
         let channels = self
             .state
             .projects()
@@ -129,8 +129,8 @@ impl<'a> ConflictFinder<'a> {
     }
 
     /// True if no earlier object of the import has this value.
-    fn is_first(&mut self, what: UniqueProperty, value: &dyn ToString) -> bool {
-        self.seen.insert((what, value.to_string()))
+    fn is_first(&mut self, property: UniqueProperty, value: &dyn ToString) -> bool {
+        self.seen.insert((property, value.to_string()))
     }
 
     fn find_project_conflicts(&mut self, sorted: &SortedImport<'_>) {
@@ -189,9 +189,9 @@ impl<'a> ConflictFinder<'a> {
         }
     }
 
-    fn find_key_conflicts(&mut self, sorted: &SortedImport<'_>, numbers: &[u8]) {
+    fn find_key_conflicts(&mut self, sorted: &SortedImport<'_>, secret_numbers: &[u8]) {
         for (_, project, ImportedKey { secret, hint, .. }) in &sorted.keys {
-            let Some(secret) = imported_key_secret(secret, numbers) else {
+            let Some(secret) = imported_key_secret(secret, secret_numbers) else {
                 continue;
             };
             let state = self.state;
@@ -225,12 +225,12 @@ impl<'a> ConflictFinder<'a> {
         }
     }
 
-    /// Finds conflicts of channels or windows. `existing`: the objects on this server, with
-    /// their projects, numbers and names.
+    /// Finds conflicts of channels or windows. `existing`: the objects on this server, with their
+    /// projects, numbers and names.
     fn find_object_conflicts<'i>(
         &mut self,
         kind: &str,
-        what: UniqueProperty,
+        property: UniqueProperty,
         existing: &HashMap<Uuid, (ProjectId, u64, &str)>,
         imported: impl Iterator<Item = (ProjectId, Uuid, &'i str)>,
     ) {
@@ -250,7 +250,7 @@ impl<'a> ConflictFinder<'a> {
                     )
                 });
             }
-            if !self.is_first(what, &uuid) {
+            if !self.is_first(property, &uuid) {
                 self.conflicts.add(|| {
                     format!("the {kind} {name:?} of the project {project_name:?} is imported twice")
                 });
@@ -315,9 +315,12 @@ impl<'a> ConflictFinder<'a> {
     }
 }
 
-/// Secret by which an imported key is recognised. `numbers` are the numbers of the legacy secrets.
-/// `None` if the secret of a hashed key is missing.
-pub(super) fn imported_key_secret(secret: &ImportedKeySecret, numbers: &[u8]) -> Option<KeySecret> {
+/// Secret by which an imported key is recognised. `secret_numbers` are the numbers of the imported
+/// legacy secrets, by index. `None` if the secret of a hashed key is missing.
+pub(super) fn imported_key_secret(
+    secret: &ImportedKeySecret,
+    secret_numbers: &[u8],
+) -> Option<KeySecret> {
     match secret {
         ImportedKeySecret::Native(secret) => Some(secret.clone()),
         ImportedKeySecret::Legacy {
@@ -326,13 +329,15 @@ pub(super) fn imported_key_secret(secret: &ImportedKeySecret, numbers: &[u8]) ->
             digest,
         } => {
             let read_only = *access == KeyAccess::ReadOnly;
-            numbers.get(usize::from(*secret_index)).map(|number| {
-                KeySecret::Legacy(LegacyKey {
-                    read_only,
-                    secret_number: *number,
-                    digest: *digest,
+            secret_numbers
+                .get(usize::from(*secret_index))
+                .map(|number| {
+                    KeySecret::Legacy(LegacyKey {
+                        read_only,
+                        secret_number: *number,
+                        digest: *digest,
+                    })
                 })
-            })
         }
     }
 }

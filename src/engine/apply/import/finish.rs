@@ -27,7 +27,7 @@ use crate::domain::import_contents::{
 use crate::domain::import_item::ImportId;
 use crate::domain::legacy_keys::{LegacySecret, LegacySecrets};
 use crate::domain::maintenance_window::MaintenanceWindow;
-use crate::domain::project::{Channel, KeyUse, Project, ProjectKey, resolve_group_members};
+use crate::domain::project::{Channel, KeyUse, Project, ProjectKey, resolve_stored_members};
 use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::one_time_link::LinkPurpose;
@@ -72,8 +72,8 @@ struct PreparedImport<'a> {
     lost_changes: LocalChanges,
     /// Legacy secrets after the import.
     legacy_secrets: LegacySecrets,
-    /// Numbers of the legacy secrets in the import.
-    numbers: Vec<u8>,
+    /// Numbers of the imported legacy secrets, by index.
+    secret_numbers: Vec<u8>,
     checks: Vec<Check>,
     users: Vec<(User, &'a ImportedUser)>,
     channels: Vec<Channel>,
@@ -93,11 +93,11 @@ impl WorkingState {
     pub(super) fn preview_import(
         &self,
         import: ImportId,
-        ending: &ImportFinishOptions,
+        options: &ImportFinishOptions,
         now: Timestamp,
     ) -> Result<CommandOutcome, ImportStepError> {
         Ok(self
-            .prepare_import(self.find_import(import)?, ending, now)?
+            .prepare_import(self.find_import(import)?, options, now)?
             .outcome())
     }
 
@@ -105,24 +105,24 @@ impl WorkingState {
     fn prepare_import<'a>(
         &self,
         open_import: &'a OpenImport,
-        ending: &ImportFinishOptions,
+        options: &ImportFinishOptions,
         now: Timestamp,
     ) -> Result<PreparedImport<'a>, ImportStepError> {
-        if open_import.counts != ending.expected_counts {
+        if open_import.counts != options.expected_counts {
             return Err(invalid_import("some of its items are missing; begin again"));
         }
         let contents = SortedImport::new(open_import)?;
         let replaced = self.find_replaced_projects(&contents)?;
-        let lost_changes = self.local_changes(&replaced, !ending.replace)?;
+        let lost_changes = self.local_changes(&replaced, !options.replace)?;
         let removed_counts = replaced
             .numbers
             .keys()
             .filter_map(|id| self.state.project(*id))
             .map(|project_state| project_state.checks.len() as u64);
         self.ensure_few_checks(removed_counts.sum())?;
-        let (legacy_secrets, numbers) =
-            self.merge_legacy_secrets(&contents, &ending.legacy_secrets)?;
-        self.ensure_no_conflicts(&contents, &replaced, &numbers)?;
+        let (legacy_secrets, secret_numbers) =
+            self.merge_legacy_secrets(&contents, &options.legacy_secrets)?;
+        self.ensure_no_conflicts(&contents, &replaced, &secret_numbers)?;
         self.ensure_window_limit(&contents, &replaced)?;
         let checks = self.build_checks(&contents, open_import, &replaced, now)?;
         let users = self.build_users(&contents, now)?;
@@ -130,13 +130,13 @@ impl WorkingState {
             self.build_channel(*id, *project, channel, &replaced, now)
         });
         let mut channels = channels.collect::<Result<Vec<_>, ImportStepError>>()?;
-        resolve_group_members(&mut channels);
+        resolve_stored_members(&mut channels);
         Ok(PreparedImport {
             contents,
             replaced,
             lost_changes,
             legacy_secrets,
-            numbers,
+            secret_numbers,
             checks,
             users,
             channels,
@@ -146,18 +146,18 @@ impl WorkingState {
     pub(super) fn finish_import(
         &mut self,
         import: ImportId,
-        ending: &ImportFinishOptions,
+        options: &ImportFinishOptions,
         now: Timestamp,
     ) -> Result<CommandOutcome, ImportStepError> {
-        // Cheap to clone, except for the map of logs, which ends with this command.
+        // Cheap to clone, except for the map of logs. The original is dropped by this command.
         let open_import = self.find_import(import)?.clone();
-        let prepared = self.prepare_import(&open_import, ending, now)?;
+        let prepared = self.prepare_import(&open_import, options, now)?;
         let outcome = prepared.outcome();
         let PreparedImport {
             contents,
             replaced,
             legacy_secrets,
-            numbers,
+            secret_numbers,
             checks,
             users,
             channels,
@@ -165,7 +165,7 @@ impl WorkingState {
         } = prepared;
         let ImportFinishOptions {
             mode, badge_secret, ..
-        } = ending;
+        } = options;
         // Nothing is refused from here on.
         if legacy_secrets != *self.state.legacy_secrets {
             self.record_change(Change::LegacySecrets(Arc::new(legacy_secrets)));
@@ -206,7 +206,7 @@ impl WorkingState {
             self.put_project(project);
         }
         for (id, project, imported) in &contents.keys {
-            let Some(secret) = imported_key_secret(&imported.secret, &numbers) else {
+            let Some(secret) = imported_key_secret(&imported.secret, &secret_numbers) else {
                 continue;
             };
             let created = imported.created.unwrap_or(now).min(now);
@@ -255,18 +255,18 @@ impl WorkingState {
                 ..check
             };
             // The other server alerted that the check was down, but not that it is up again.
-            let is_news = check.state.status == Status::Up
+            let is_unalerted_recovery = check.state.status == Status::Up
                 && check.state.notification == NotificationState::Notified;
-            if is_news {
+            if is_unalerted_recovery {
                 check.state.notification = NotificationState::NotNeeded;
             }
-            let news = is_news.then(|| check.clone());
+            let recovered = is_unalerted_recovery.then(|| check.clone());
             self.record_change(Change::Check(Box::new(check)));
-            if let Some(check) = news {
+            if let Some(check) = recovered {
                 self.queue_alerts(&check, AlertEvent::Up, check.state.changed, now);
             }
         }
-        for (id, source) in contents.declared_objects() {
+        for (id, source) in contents.managed_objects() {
             self.record_change(Change::Source(id, Some(source.clone())));
         }
         let imported_projects = contents
@@ -300,14 +300,14 @@ impl WorkingState {
             ImportedKeySecret::Native(_) => None,
         };
         let mut legacy_secrets = LegacySecrets::clone(&self.state.legacy_secrets);
-        let mut numbers = Vec::new();
+        let mut secret_numbers = Vec::new();
         let Some(last) = sorted
             .keys
             .iter()
             .filter_map(|(.., key)| index_of(&key.secret))
             .max()
         else {
-            return Ok((legacy_secrets, numbers));
+            return Ok((legacy_secrets, secret_numbers));
         };
         let needed = secrets.get(..=last).ok_or_else(|| {
             invalid_import(
@@ -320,9 +320,9 @@ impl WorkingState {
                 .with_secret(secret)
                 .map_err(|problem| ImportStepError::Conflicts(vec![problem.into()]))?;
             legacy_secrets = extended;
-            numbers.push(number);
+            secret_numbers.push(number);
         }
-        Ok((legacy_secrets, numbers))
+        Ok((legacy_secrets, secret_numbers))
     }
 
     /// Refuses if a project would have too many windows, including windows that were created here.

@@ -137,8 +137,8 @@ impl<'a> SortedImport<'a> {
         Ok(all)
     }
 
-    /// Objects that declared configuration owns, except for users.
-    pub(super) fn declared_objects(&self) -> impl Iterator<Item = (u64, &'a ConfigSource)> {
+    /// Objects that a configuration source manages, except for users.
+    pub(super) fn managed_objects(&self) -> impl Iterator<Item = (u64, &'a ConfigSource)> {
         let keys = self.keys.iter().map(|(id, _, key)| (id.0, &key.managed_by));
         let channels = self
             .channels
