@@ -198,7 +198,7 @@ pub(crate) async fn apply_bulk_action(
     let BulkResult {
         changed,
         unchanged: same,
-        deleted: already_deleted,
+        deleted: gone,
         refused,
     } = BulkResult {
         deleted: result.deleted + already_deleted,
@@ -210,7 +210,7 @@ pub(crate) async fn apply_bulk_action(
         '&'
     };
     let result_query = format!(
-        "{}{separator}m=bulk&changed={changed}&same={same}&gone={already_deleted}&refused={refused}",
+        "{}{separator}m=bulk&changed={changed}&same={same}&gone={gone}&refused={refused}",
         query.to_query_string()
     );
     Ok(PageResponse::RedirectToUrl(format!(

@@ -38,7 +38,7 @@ export async function show(url, keepsUrl = true) {
 // A list without checks waits for the first one.
 document.getElementById('waiting')?.removeAttribute('hidden');
 
-function searchUrl() {
+function wanted() {
   const url = new URL(location);
   for (const name of ['q', 'tag', 'page']) url.searchParams.delete(name);
   const fields = new FormData(form);
@@ -51,18 +51,18 @@ if (form) {
   let timer;
   form.addEventListener('input', () => {
     clearTimeout(timer);
-    timer = setTimeout(() => show(searchUrl()), 120);
+    timer = setTimeout(() => show(wanted()), 120);
   });
   form.addEventListener('submit', event => {
     event.preventDefault();
     clearTimeout(timer);
-    show(searchUrl());
+    show(wanted());
   });
   form.q.addEventListener('keydown', event => {
     if (event.key !== 'Escape' || !form.q.value) return;
     event.preventDefault();
     form.q.value = '';
-    show(searchUrl());
+    show(wanted());
   });
 }
 

@@ -4,8 +4,8 @@
 const place = document.getElementById('live');
 const listeners = [];
 // Maximum number of tabs with a stream. Browsers open six connections to a host.
-const MAX_STREAMS = 4;
-const POLL_SECONDS = 15, HIDDEN_POLL_SECONDS = 60, FIRST_PING_POLL_SECONDS = 3;
+const MOST_STREAMS = 4;
+const EVERY = 15, HIDDEN_EVERY = 60, FIRST_EVERY = 3;
 
 let since = place?.dataset.since, source = null, timer, failures = 0, polls = 0, since_when = null, isOver = false;
 
@@ -101,7 +101,7 @@ function stream() {
 
 async function poll() {
   end();
-  const every = document.hidden ? HIDDEN_POLL_SECONDS : document.getElementById('waiting') ? FIRST_PING_POLL_SECONDS : POLL_SECONDS;
+  const every = document.hidden ? HIDDEN_EVERY : document.getElementById('waiting') ? FIRST_EVERY : EVERY;
   try {
     const answer = await fetch(url(), { headers: { Accept: 'application/json', 'X-Fragment': 'events' } });
     if (answer.status === 401) return over();
@@ -125,7 +125,7 @@ const own = Math.random();
 let others = 0;
 tabs.onmessage = ({ data: { who, to } }) => {
   if (who && source) tabs.postMessage({ to: who });
-  if (to === own && ++others >= MAX_STREAMS && source) poll();
+  if (to === own && ++others >= MOST_STREAMS && source) poll();
 };
 async function begin() {
   if (isOver) return;
@@ -133,7 +133,7 @@ async function begin() {
   others = 0;
   tabs.postMessage({ who: own });
   await new Promise(done => setTimeout(done, 60));
-  if (others < MAX_STREAMS) stream(); else poll();
+  if (others < MOST_STREAMS) stream(); else poll();
 }
 
 let hideTimer;

@@ -1,7 +1,7 @@
 // Updates the visible list of projects: counts, order, title and icon.
 import { part, swap, undisturbed } from './swap.js';
 
-const POLL_INTERVAL_MS = 15_000;
+const EVERY = 15_000;
 const icon = document.querySelector('link[rel=icon]');
 
 async function refresh() {
@@ -16,6 +16,6 @@ async function refresh() {
 }
 
 if (document.getElementById('projects')) {
-  setInterval(refresh, POLL_INTERVAL_MS);
+  setInterval(refresh, EVERY);
   document.addEventListener('visibilitychange', refresh);
 }

@@ -8,7 +8,7 @@ import { moment } from './time.js';
 const zone = document.getElementById('live')?.dataset.zone;
 const list = () => document.getElementById('list');
 const row = id => list()?.querySelector(`.row[data-id="${id}"]`);
-const parameters = name => new URL(location).searchParams.getAll(name);
+const wanted = name => new URL(location).searchParams.getAll(name);
 const element = (name, text) => Object.assign(document.createElement(name), { textContent: text });
 
 // Rows whose place would differ in a new list.
@@ -25,7 +25,7 @@ function offer() {
 }
 document.addEventListener('list', () => {
   moved.clear();
-  reapplyRecent();
+  again();
   offer();
 });
 
@@ -46,8 +46,8 @@ function turn(one, status) {
     turned[what].push(one.querySelector('.name bdi').textContent);
     speak();
   }
-  const by = parameters('sort').at(-1) ?? 'status';
-  if (/^-?status$/.test(by) || parameters('status').length) moved.add(one.dataset.id);
+  const by = wanted('sort').at(-1) ?? 'status';
+  if (/^-?status$/.test(by) || wanted('status').length) moved.add(one.dataset.id);
 }
 
 function count(counts) {
@@ -93,17 +93,17 @@ function patch([id, status, last, took, waits, at, bits]) {
   one.querySelector('.next').replaceChildren(...(waits ? [...before, moment(at, zone)] : ['–']));
   strip(one.querySelector('.strip'), bits);
   turn(one, status);
-  if (/^-?(last|next)$/.test(parameters('sort').at(-1) ?? '')) moved.add(one.dataset.id);
+  if (/^-?(last|next)$/.test(wanted('sort').at(-1) ?? '')) moved.add(one.dataset.id);
 }
 
 // Updates that arrived while a list was loading may be newer than the list.
 const recent = new Map();
-function reapplyRecent() {
+function again() {
   const now = performance.now();
   for (const [id, { at, one }] of recent) if (now - at < 3000) patch(one); else recent.delete(id);
 }
 
-function markDeleted(id) {
+function gone(id) {
   const one = row(id);
   if (!one) return;
   one.classList.add('gone');
@@ -157,7 +157,7 @@ const refresh = seldom(async () => {
   }
   const below = fresh.querySelector('.below');
   if (isAll && below) list().querySelector('.below')?.replaceWith(below);
-  reapplyRecent();
+  again();
   offer();
 }, 2);
 
@@ -169,8 +169,8 @@ onFrame(frame => {
   }
   if (frame.counts) count(frame.counts);
   for (const one of frame.rows ?? []) recent.set(one[0], { at: performance.now(), one });
-  if (frame.rows) reapplyRecent();
-  frame.gone?.forEach(markDeleted);
+  if (frame.rows) again();
+  frame.gone?.forEach(gone);
   if (frame.whole) often(1000);
   if (frame.edited?.length) refresh();
   offer();
