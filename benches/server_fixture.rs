@@ -55,7 +55,7 @@ impl ServerFixture {
             trusted_proxies: Vec::new(),
             site_name: "overdue".into(),
             api_rate: http::ApiRate::UNLIMITED,
-            web: dashboard::DashboardConfig::new(dashboard::AuthMode::None),
+            dashboard: dashboard::DashboardConfig::new(dashboard::AuthMode::None),
             connections_per_address: usize::MAX,
             access_log: false,
             metrics_token: None,

@@ -64,7 +64,7 @@ pub struct HttpConfig {
     /// Rate limit of each API key.
     pub api_rate: ApiRate,
     /// Configuration of the dashboard.
-    pub web: dashboard::DashboardConfig,
+    pub dashboard: dashboard::DashboardConfig,
     /// Maximum number of simultaneous connections from one address. An IPv6 network of 64 bits
     /// counts as one address. Trusted proxies have no such limit.
     pub connections_per_address: usize,
@@ -97,15 +97,15 @@ impl ApiRate {
 /// that waits for its client. If none waits, or the addresses of the waiting ones have fewer
 /// connections than the new one's address, the new one gets 503.
 pub const MAX_CONNECTIONS: usize = 4096;
-/// Maximum number of connections to the metrics listener. More wait.
+/// Maximum number of connections to the metrics listener. Further ones wait to be accepted.
 const MAX_METRICS_CONNECTIONS: usize = 16;
-/// Time within which a client must send the header of its next request. The connection is closed
-/// after it.
+/// Time within which a client must send the header of its next request. Otherwise the connection is
+/// closed.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time for which a stop waits for the first bytes of a connection. The next server process never
-/// receives that connection.
+/// Time for which a stop waits for the first bytes of an accepted connection, which the next server
+/// process cannot take over.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time in which an idle connection must end for a new one.
+/// Time within which an idle connection must end to make room for a new one.
 const IDLE_CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time after which a connection is closed if its client reads nothing of a response.
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -115,7 +115,7 @@ const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// Time within which the database must answer a health check.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum bytes that are processed on the threads that answer pings.
+/// Maximum length in bytes of a body that is processed on the threads that answer pings.
 const MAX_INLINE_BYTES: usize = 4 << 10;
 
 /// HTTP server, shared by all requests. Cheap to clone.
@@ -170,11 +170,11 @@ impl HttpServer {
         ));
         let api = api::ApiState::new(&config);
         let response_writer = ResponseWriter::new(blocking);
-        let dashboard = config.web.is_enabled.then(|| {
+        let dashboard = config.dashboard.is_enabled.then(|| {
             dashboard::DashboardState::new(
                 handle.clone(),
                 response_writer.clone(),
-                config.web.clone(),
+                config.dashboard.clone(),
                 config.base_url.clone(),
                 &config.trusted_proxies,
             )
@@ -320,7 +320,7 @@ impl HttpServer {
         let lingers = AtomicBool::new(false);
         let (reading, writing) = stream.split();
         let connection_state = &connection_state;
-        let mut ended_for = None;
+        let mut closed_while = None;
         let header_limit = HeaderLimit::new(&self.0.header_budget, connection_state);
         let service = service_fn(async |request: hyper::Request<Incoming>| {
             connection_state.begin_request();
@@ -387,9 +387,9 @@ impl HttpServer {
                         }
                     }
                 }
-                waits = connection_state.wait_for_close_request() => {
-                    ended_for = Some(waits);
-                    if waits == ClientWait::Request {
+                client_wait = connection_state.wait_for_close_request() => {
+                    closed_while = Some(client_wait);
+                    if client_wait == ClientWait::Request {
                         connection.as_mut().graceful_shutdown();
                         // It might be waiting for the rest of a header.
                         tokio::time::timeout(IDLE_CLOSE_TIMEOUT, connection).await.unwrap_or(Ok(()))
@@ -400,7 +400,7 @@ impl HttpServer {
             }
         };
         let is_refused = header_limit.is_over_budget.load(Ordering::Relaxed);
-        match ended_for {
+        match closed_while {
             Some(ClientWait::ResponseRead) => {
                 stream.with_socket(slow_client::discard_unsent_on_close);
             }
@@ -448,8 +448,8 @@ impl ServerState {
             && tokio::time::timeout(PROBE_TIMEOUT, probe).await == Ok(Ok(true))
     }
 
-    /// Runs work on this number of bytes: inline if they are few, otherwise on a thread that no
-    /// ping waits for.
+    /// Runs work on a body of this number of bytes: a short body on this thread, a longer one on a
+    /// thread that no ping waits for.
     pub(crate) async fn run_sized<T: Send + 'static>(
         &self,
         bytes: usize,

@@ -168,8 +168,8 @@ impl<'x> PartHeader<'x> {
             ("content-transfer-encoding", &mut self.transfer_encoding),
             ("content-disposition", &mut self.disposition),
         ];
-        for (own, field) in fields {
-            if name.eq_ignore_ascii_case(own.as_bytes()) {
+        for (field_name, field) in fields {
+            if name.eq_ignore_ascii_case(field_name.as_bytes()) {
                 field.get_or_insert(value);
             }
         }
@@ -182,7 +182,7 @@ fn parse_content_type(value: Option<&[u8]>) -> Option<ContentType<'static>> {
         .parse_content_type()
         .into_owned()
     {
-        HeaderValue::ContentType(own) => Some(own),
+        HeaderValue::ContentType(content_type) => Some(content_type),
         _ => None,
     }
 }
@@ -197,8 +197,8 @@ fn with_line_end(value: Option<&[u8]>) -> Vec<u8> {
 fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = line.iter().position(|byte| *byte == b':')?;
     let name = line.get(..colon)?.trim_ascii_end();
-    let named = !name.is_empty() && name.iter().all(u8::is_ascii_graphic);
-    named.then_some((name, line.get(colon + 1..)?))
+    let is_name = !name.is_empty() && name.iter().all(u8::is_ascii_graphic);
+    is_name.then_some((name, line.get(colon + 1..)?))
 }
 
 /// Splits off the first line, including its line end.

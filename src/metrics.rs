@@ -72,8 +72,8 @@ pub enum PingRejection {
     TooLarge,
     /// The body did not arrive in time.
     TooSlow,
-    /// Too many long bodies are being received.
-    NoRoom,
+    /// The memory for long bodies is used up.
+    BodyBudgetExhausted,
     /// The queue is full, the database fails, or the server stops.
     Unavailable,
 }
@@ -86,7 +86,7 @@ impl PingRejection {
         Self::Method,
         Self::TooLarge,
         Self::TooSlow,
-        Self::NoRoom,
+        Self::BodyBudgetExhausted,
         Self::Unavailable,
     ];
 
@@ -98,7 +98,7 @@ impl PingRejection {
             Self::Method => "method",
             Self::TooLarge => "too_large",
             Self::TooSlow => "too_slow",
-            Self::NoRoom => "no_room",
+            Self::BodyBudgetExhausted => "no_room",
             Self::Unavailable => "unavailable",
         }
     }
@@ -292,12 +292,12 @@ impl Metrics {
     pub fn record_pings(&self, pings: impl Iterator<Item = (PingKind, PingScheme)>) {
         let mut counts = [[0; PING_SCHEMES.len()]; PING_KINDS.len()];
         for (kind, scheme) in pings {
-            let place = PING_KINDS
+            let position = PING_KINDS
                 .iter()
                 .position(|one| *one == kind)
                 .zip(PING_SCHEMES.iter().position(|one| *one == scheme));
             if let Some(count) =
-                place.and_then(|(kind, scheme)| counts.get_mut(kind)?.get_mut(scheme))
+                position.and_then(|(kind, scheme)| counts.get_mut(kind)?.get_mut(scheme))
             {
                 *count += 1;
             }
@@ -436,10 +436,10 @@ impl Metrics {
         ];
         registry.register("build", "Build information of the server", Info::new(build));
         let pings = self.logged_pings.load(Relaxed);
-        let dead_pings = pings.saturating_sub(snapshot.pings_within_limits);
+        let excess_pings = pings.saturating_sub(snapshot.pings_within_limits);
         // Pings beyond a log limit have no length of their own: they are part of a log that is
         // pruned at its end.
-        let dead_bytes = (self.logged_bytes.load(Relaxed) as f64 * dead_pings as f64
+        let excess_bytes = (self.logged_bytes.load(Relaxed) as f64 * excess_pings as f64
             / pings.max(1) as f64) as u64;
         for (name, help, value) in [
             (
@@ -469,13 +469,13 @@ impl Metrics {
             (
                 "database_dead_pings",
                 "Pings in the database file beyond the log limits of their checks",
-                dead_pings,
+                excess_pings,
             ),
             (
                 "database_dead_bytes",
                 "Bytes of the bodies of pings beyond the log limits, estimated from the mean of \
                  all bodies",
-                dead_bytes,
+                excess_bytes,
             ),
         ] {
             register_gauge(registry, name, help, value);

@@ -55,11 +55,11 @@ mod signals;
 mod startup_progress;
 mod watchdog;
 
-/// Time in which listeners must finish what they have begun. They wait for their clients a little
-/// less.
+/// Time within which the listeners must finish open requests. Their own time limit for clients is a
+/// little shorter.
 const LISTENERS_STOP_TIMEOUT: Duration = Duration::from_secs(6);
-/// Time for the writer after that. Together they stay below the ten seconds after which a
-/// supervisor kills.
+/// Time within which the writer must finish after that. The sum is less than the ten seconds after
+/// which a supervisor kills the process.
 const WRITER_STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Threads for slow work. More would only wait for the same disk and the same cores.
@@ -94,7 +94,7 @@ pub struct ServerConfig {
     /// See [`crate::http::HttpConfig`].
     pub api_rate: ApiRate,
     /// See [`crate::http::HttpConfig`].
-    pub web: dashboard::DashboardConfig,
+    pub dashboard: dashboard::DashboardConfig,
     /// See [`crate::http::HttpConfig`].
     pub connections_per_address: usize,
     /// See [`engine::EngineConfig`].
@@ -163,7 +163,8 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
         .build()
         .map_err(ServeError::System)?;
     let hangups = signals::install_handlers(&runtime).map_err(ServeError::System)?;
-    // Before the database: a start that fails for a port creates none.
+    // Before the database is opened, so that a start that fails because a port is taken creates
+    // none.
     let listeners = runtime.block_on(Listeners::bind(&config, passed))?;
     let engine = engine::EngineConfig::new(
         Medium::Directory(config.data_directory.clone()),
@@ -215,10 +216,10 @@ async fn serve(
         );
     }
     if config
-        .web
+        .dashboard
         .proxy_auth
         .as_ref()
-        .is_some_and(|forward| forward.is_spoofable(&config.trusted_proxies))
+        .is_some_and(|proxy_auth| proxy_auth.is_spoofable(&config.trusted_proxies))
     {
         tracing::warn!(
             "any machine in the ranges of --trusted-proxy can sign in as any user: give only the \
@@ -229,14 +230,14 @@ async fn serve(
         certificates: listeners.certificates(),
         declared: config.declared.clone(),
         pages: config
-            .web
+            .dashboard
             .is_enabled
             .then(|| listeners.base_url.as_str().to_owned()),
     };
     if let Some(declared) = &files.declared {
         config_files::apply_declared(&handle, declared, files.pages.as_deref()).await;
     }
-    if config.web.uses_passwords()
+    if config.dashboard.uses_passwords()
         && handle.with_state(|state| state.users.is_empty())
         && let Some(lines) = first_start::create_setup_link(
             &handle,
@@ -283,7 +284,7 @@ async fn serve(
         pages_url: config
             .base_url
             .as_ref()
-            .filter(|_| config.web.is_enabled)
+            .filter(|_| config.dashboard.is_enabled)
             .map(|base_url| base_url.as_str().to_owned()),
         unsubscribe_links: config
             .base_url
@@ -374,7 +375,7 @@ fn start_writer(writer: Writer) -> io::Result<oneshot::Receiver<WriterExit>> {
     Ok(receiver)
 }
 
-/// Waits for the listeners, so that everything they accepted reaches the writer and is answered.
+/// Waits until the listeners have answered everything that they accepted.
 async fn stop_listeners(mut listeners: JoinSet<()>, notifier: Option<oneshot::Receiver<()>>) {
     let closed = async {
         while listeners.join_next().await.is_some() {}
@@ -452,7 +453,7 @@ mod tests {
             site_name: "overdue".into(),
             trusted_proxies: Vec::new(),
             api_rate: ApiRate::UNLIMITED,
-            web: dashboard::DashboardConfig {
+            dashboard: dashboard::DashboardConfig {
                 is_enabled: false,
                 ..dashboard::DashboardConfig::new(dashboard::AuthMode::Password)
             },

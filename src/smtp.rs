@@ -1,8 +1,8 @@
-//! Pings by mail: a listener that only moves bytes, and the pure rules of the dialogue and of
-//! parsing a message.
+//! Pings by mail: a listener that moves bytes, and pure functions for the dialogue and for parsing
+//! a message.
 //!
-//! It accepts mail for checks and never relays any. It is fit for an open network: sessions, their
-//! time, their lines, their commands, their recipients, their messages and their memory all have
+//! It accepts mail for checks and never relays any. It may be exposed to the Internet: the number
+//! and duration of sessions, and the lines, commands, recipients, messages and memory of each, have
 //! limits.
 
 pub mod address;

@@ -11,7 +11,8 @@ use super::reply::ReplyStream;
 use super::request::AdminRequest;
 use crate::import::export_format::write_export;
 
-/// Time in which a client must take a part of an export, because it forwards what it receives.
+/// Time in which a client must take a part of an export. It is long because the client may write to
+/// a slow receiver.
 const EXPORT_CLIENT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Streams the whole database as bytes: see [`crate::backup`].

@@ -21,7 +21,7 @@ use crate::operations::channel::{
     self, ChannelStatus, ChannelTestResults, CheckSelection, MemberTestResult,
 };
 
-/// Time in which a server must answer a test, which it first sends. A test gives up a little
+/// Time in which a server must answer a request for a test. The test itself times out a little
 /// earlier.
 const CHANNEL_TEST_TIMEOUT: Duration = Duration::from_secs(75);
 

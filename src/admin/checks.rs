@@ -189,7 +189,7 @@ fn check_row(found: &CheckDetails, now: Timestamp) -> CheckRow {
         channels,
     } = found;
     let settings = &*check.settings;
-    let life = &check.state;
+    let state = &check.state;
     let mut uuids: Vec<_> = channels
         .iter()
         .map(|channel| channel.uuid.to_string())
@@ -202,12 +202,12 @@ fn check_row(found: &CheckDetails, now: Timestamp) -> CheckRow {
         slug: settings.slug.as_str().into(),
         tags: settings.tags.as_str().into(),
         desc: settings.desc.as_str().into(),
-        status: life.visible_status(settings, now).name().into(),
-        started: life.run.is_some(),
-        n_pings: life.n_pings,
-        last_ping: life.last_ping.map(format_timestamp),
-        next_ping: life.next_ping().map(format_timestamp),
-        last_duration: life
+        status: state.visible_status(settings, now).name().into(),
+        started: state.run.is_some(),
+        n_pings: state.n_pings,
+        last_ping: state.last_ping.map(format_timestamp),
+        next_ping: state.next_ping().map(format_timestamp),
+        last_duration: state
             .last_duration
             .map(|micros| micros.max(0) / MICROS_PER_SEC),
         settings: FieldMembers::from_settings(settings),

@@ -101,7 +101,7 @@ impl fmt::Display for AdminClientError {
 impl std::error::Error for AdminClientError {}
 
 /// Sends one request to the server of this directory. If none runs, opens the database for the time
-/// of the request. `tests`: transports that send channel tests then.
+/// of the request. `tests`: configuration of the notifier that sends channel tests in that case.
 ///
 /// # Errors
 /// If the request is refused, or there is no reply.

@@ -28,12 +28,13 @@ use super::routes::{self, AdminRoute, RouteMatch};
 use super::{FAILURE_TRAILER, VERSION, VERSION_HEADER, version_mismatch};
 use crate::runtime::accept::wait_for_stop;
 
-/// Time in which a client must send a request. A client waits longer for its turn, so an idle one
-/// costs no other its turn.
+/// Time in which a client must send a request. It is shorter than the time for which a client waits
+/// to be accepted, so idle connections do not make other clients fail.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same limit for a client that imports, because it reads its source meanwhile.
+/// Time in which a client with an open import must send a request. It is longer, because the client
+/// reads its source meanwhile.
 const IMPORT_REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
-/// Maximum bytes of a header, and approximate maximum of a reply that are written and not sent.
+/// Maximum bytes of a header, and approximate maximum bytes of a reply that are buffered.
 const MAX_BUFFER_BYTES: usize = 64 << 10;
 
 /// Answers the requests of a connection.

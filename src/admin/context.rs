@@ -1,4 +1,4 @@
-//! State that the requests of one connection share, and the objects that requests name.
+//! State that the requests of one connection share. It also finds the objects that requests name.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

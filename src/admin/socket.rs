@@ -15,7 +15,7 @@ use super::context::{AdminContext, ServiceUrls};
 use crate::engine::Handle;
 use crate::runtime::accept::{Listener, accept_connections};
 
-/// Maximum number of simultaneous connections. More wait to be accepted.
+/// Maximum number of simultaneous connections. Further ones wait to be accepted.
 pub const MAX_CONNECTIONS: usize = 16;
 /// Reason why there is no socket.
 #[derive(Debug)]
@@ -98,11 +98,11 @@ impl AdminSocket {
     /// Answers requests until `stop` holds true. Then requests in progress have up to five seconds
     /// to finish.
     pub async fn serve(self, handle: Handle, urls: ServiceUrls, stop: watch::Receiver<bool>) {
-        let hold = |stream| {
+        let serve = |stream| {
             let context = AdminContext::new(handle.clone(), Some(urls.clone()));
             Some(serve_connection(stream, context, stop.clone()))
         };
-        accept_connections("admin", self, MAX_CONNECTIONS, stop.clone(), hold).await;
+        accept_connections("admin", self, MAX_CONNECTIONS, stop.clone(), serve).await;
     }
 }
 

@@ -350,13 +350,13 @@ impl ServeArgs {
             );
         }
         let mail = self.mail.config();
-        let mut web = self.web.config(
+        let mut dashboard = self.web.config(
             self.outbound
                 .time_zone
                 .clone()
                 .unwrap_or_else(machine_timezone),
         )?;
-        web.mail_domain = mail.as_ref().map(|mail| mail.domain.as_str().into());
+        dashboard.mail_domain = mail.as_ref().map(|mail| mail.domain.as_str().into());
         Ok(ServerConfig {
             data_directory: data,
             program: program.into(),
@@ -372,7 +372,7 @@ impl ServeArgs {
                 burst: self.api_burst,
             },
             connections_per_address: self.connections_per_address as usize,
-            web,
+            dashboard,
             mail,
             zone: self.outbound.time_zone.clone(),
             outbound: self.outbound.outbound_config()?,

@@ -10,8 +10,8 @@ use super::routes::is_fixed_segment;
 use crate::http::common::client_address::{Client, Peer};
 use crate::http::common::reply::HttpReply;
 
-/// Segments that precede a secret. The segment after one is hidden even if it looks like one that
-/// is shown.
+/// Segments that precede a secret. The segment after one of them is masked in any case, even if it
+/// equals a fixed segment.
 const SECRET_PARENTS: [&str; 3] = ["ping", "badge", "metrics"];
 
 /// A request as the log shows it.

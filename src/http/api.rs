@@ -48,9 +48,9 @@ use view::{ApiView, CheckMembers};
 /// Maximum bytes of a request body; longer ones are answered with 413.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
-/// State of the API beside the engine.
+/// State of the API outside the engine.
 pub(crate) struct ApiState {
-    /// Requests of each key. `None`: unlimited.
+    /// Rate limit of each key. `None`: no limit.
     rate_limit: Option<KeyedTokenBuckets<KeyId>>,
     unique_keys: Arc<unique_keys::UniqueKeyCache>,
     list_limit: list_limit::ListLimit,
@@ -269,7 +269,7 @@ impl ApiCall<'_> {
 
 impl From<StoreError> for HttpError {
     fn from(error: StoreError) -> Self {
-        // Damage was reported when it was found first.
+        // Damage to the file was already logged when it was found.
         if !matches!(error, StoreError::Damaged { .. }) {
             tracing::warn!("the database could not be read: {error}");
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// idle.
 const QUIET_TIME: Duration = Duration::from_millis(250);
 
-/// Activity so far.
+/// Activity of one connection so far.
 #[derive(Default)]
 pub(super) struct ConnectionActivity {
     /// True while a request is handled.
@@ -18,7 +18,7 @@ pub(super) struct ConnectionActivity {
     pub(super) bytes_written: AtomicU64,
 }
 
-/// Marks a request as in progress until it is dropped.
+/// Marks a request as in progress until the guard is dropped.
 struct RequestGuard<'a>(&'a AtomicBool);
 
 impl Drop for RequestGuard<'_> {

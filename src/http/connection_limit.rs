@@ -22,7 +22,7 @@ use open_connections::OpenConnections;
 
 /// Time for which a new connection waits for the end of another before one more is asked to end.
 const EVICTION_TIMEOUT: Duration = Duration::from_millis(300);
-/// Maximum number of connections that are asked to end for it.
+/// Maximum number of connections that are asked to end for one new connection.
 const MAX_EVICTION_ATTEMPTS: u32 = 4;
 
 /// All connection slots.
@@ -32,7 +32,7 @@ pub(super) struct ConnectionLimit {
     open: Mutex<OpenConnections>,
 }
 
-/// Permit of a connection, which may be asked to end until this is dropped.
+/// Permit of a connection. Until it is dropped, the connection counts and may be asked to end.
 pub(super) struct ConnectionPermit {
     limit: Arc<ConnectionLimit>,
     /// `None` for an exempt client.

@@ -97,7 +97,7 @@ const MAX_TASKS: usize = 2;
 /// Maximum number of tasks that run at the same time for clients that are not signed in. Signed-in
 /// users do not wait for them.
 const MAX_ANONYMOUS_TASKS: usize = 1;
-/// Maximum time that a page waits for its turn.
+/// Maximum time that a task waits for a permit.
 const TASK_QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Access to the dashboard.
@@ -148,7 +148,7 @@ impl DashboardConfig {
 /// State that pages are rendered from.
 pub(crate) struct DashboardState {
     pub(crate) handle: Handle,
-    outgoing: ResponseWriter,
+    response_writer: ResponseWriter,
     config: DashboardConfig,
     base_url: BaseUrl,
     trusted_proxies: Box<[IpNet]>,
@@ -165,11 +165,10 @@ pub(crate) struct DashboardState {
 }
 
 impl DashboardState {
-    /// Creates the dashboard of this engine. `outgoing` runs slow work and writes
-    /// responses.
+    /// Creates the dashboard of this engine. `response_writer` runs slow work and writes responses.
     pub(crate) fn new(
         handle: Handle,
-        outgoing: ResponseWriter,
+        response_writer: ResponseWriter,
         config: DashboardConfig,
         base_url: BaseUrl,
         trusted_proxies: &[IpNet],
@@ -179,12 +178,12 @@ impl DashboardState {
         let pending_sign_ins = PendingSignIns::default();
         let one_time_texts = OneTimeTexts::default();
         let backup_permit = Arc::new(Semaphore::new(1));
-        let password_hasher = PasswordHasher::new(outgoing.clone(), handle.random().clone());
+        let password_hasher = PasswordHasher::new(response_writer.clone(), handle.random().clone());
         let trusted_proxies = trusted_proxies.into();
-        let live_updates = live_updates::LiveUpdates::new(handle.clone(), outgoing.clone());
+        let live_updates = live_updates::LiveUpdates::new(handle.clone(), response_writer.clone());
         Arc::new(Self {
             handle,
-            outgoing,
+            response_writer,
             config,
             base_url,
             trusted_proxies,
@@ -209,7 +208,7 @@ impl DashboardState {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
-        self.outgoing
+        self.response_writer
             .run_with_permit(&self.task_permits, TASK_QUEUE_TIMEOUT, work)
             .await
     }
@@ -222,7 +221,7 @@ impl DashboardState {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
-        self.outgoing
+        self.response_writer
             .run_with_permit(&self.anonymous_task_permits, TASK_QUEUE_TIMEOUT, work)
             .await
     }

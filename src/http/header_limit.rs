@@ -19,8 +19,8 @@ const READ_BYTES: u64 = (8 << 10) - 1;
 /// Bytes of a header that each connection may have without the common budget. Nearly every header
 /// is shorter.
 const UNBUDGETED_BYTES: usize = 16 << 10;
-/// Maximum bytes of all incoming headers, beyond the share of each connection. A client needs no
-/// key to send a long one.
+/// Maximum bytes of all incoming headers together, beyond [`UNBUDGETED_BYTES`] of each connection.
+/// A client needs no key to send a long header.
 pub(super) const HEADER_BUDGET_BYTES: usize = 32 << 20;
 
 /// State of the header that is being received on a connection.

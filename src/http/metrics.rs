@@ -39,11 +39,11 @@ pub(super) async fn server_metrics<B>(
         }
         let handle = server.handle.clone();
         let text = server.response_writer.run_blocking(move || {
-            let readings = MetricsSnapshot {
+            let snapshot = MetricsSnapshot {
                 channels: ChannelStatus::counts(&handle),
                 ..handle.metrics_snapshot()
             };
-            handle.metrics().render(&readings)
+            handle.metrics().render(&snapshot)
         });
         let text = text.await?;
         server.response_writer.buffer(text.into_bytes()).await

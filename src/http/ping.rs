@@ -75,7 +75,7 @@ fn refusal_reason(error: &HttpError) -> PingRejection {
         HttpError::MethodNotAllowed(_) => PingRejection::Method,
         HttpError::BodyTooLarge(_) => PingRejection::TooLarge,
         HttpError::BodyTimeout => PingRejection::TooSlow,
-        HttpError::BodyBudgetExhausted => PingRejection::NoRoom,
+        HttpError::BodyBudgetExhausted => PingRejection::BodyBudgetExhausted,
         HttpError::Unavailable => PingRejection::Unavailable,
         _ => PingRejection::Malformed,
     }

@@ -18,7 +18,7 @@ use crate::http::common::connection_state::ConnectionState;
 
 /// Minimum rate at which a client must read a response, in bytes a second, while it is waited for.
 const MIN_BYTES_PER_SECOND: usize = 10_000;
-/// Seconds that a client may be behind that rate.
+/// Maximum lag behind that rate, in seconds.
 const MAX_LAG_SECONDS: usize = 30;
 const SECOND: Duration = Duration::from_secs(1);
 /// Maximum bytes of a long response that the kernel may hold unsent. It would otherwise buffer

@@ -15,25 +15,25 @@ struct Running {
     blocking: Arc<BlockingThreads>,
     handle: Handle,
     stop: watch::Sender<bool>,
-    door: JoinHandle<()>,
+    server_task: JoinHandle<()>,
     writer: std::thread::JoinHandle<WriterExit>,
 }
 
 impl Running {
-    async fn start(places: usize) -> Self {
+    async fn start(max_connections: usize) -> Self {
         let (handle, writer) =
             engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
         let writer = std::thread::spawn(|| writer.run());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let base_url = "http://localhost".parse().unwrap();
-        let web = dashboard::DashboardConfig::new(dashboard::AuthMode::Password);
+        let dashboard = dashboard::DashboardConfig::new(dashboard::AuthMode::Password);
         let config = HttpConfig {
             base_url,
             trusted_proxies: Vec::new(),
             site_name: "overdue".into(),
             api_rate: ApiRate::UNLIMITED,
-            web,
+            dashboard,
             connections_per_address: 100,
             access_log: false,
             metrics_token: None,
@@ -44,16 +44,16 @@ impl Running {
             handle.clone(),
             Arc::clone(&blocking),
             config,
-            places,
+            max_connections,
         );
         let (stop, stopped) = watch::channel(false);
-        let door = tokio::spawn(server.serve(listener, None, Arc::default(), stopped));
+        let server_task = tokio::spawn(server.serve(listener, None, Arc::default(), stopped));
         Self {
             address,
             blocking,
             handle,
             stop,
-            door,
+            server_task,
             writer,
         }
     }
@@ -67,7 +67,7 @@ impl Running {
 
     async fn stop(self) {
         self.stop.send_replace(true);
-        self.door.await.unwrap();
+        self.server_task.await.unwrap();
         self.handle.close();
         self.writer.join().unwrap();
     }

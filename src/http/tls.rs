@@ -169,7 +169,7 @@ pub(super) trait HttpConnection: MovableConnection + AsyncRead + Unpin {
     /// Calls `change` with the socket.
     fn with_socket(&mut self, change: impl FnOnce(&TcpStream));
 
-    /// Sends a last message, if the client accepts it at once or soon.
+    /// Sends a last message. It is lost if the client does not accept it almost at once.
     fn send_last(&mut self, last: &str) -> impl Future<Output = ()> + Send;
 }
 
@@ -224,12 +224,12 @@ impl HttpConnection for TlsConnection {
 
     async fn send_last(&mut self, last: &str) {
         let stream = self.stream_mut();
-        let telling = async {
+        let sending = async {
             stream.write_all(last.as_bytes()).await?;
             stream.shutdown().await
         };
         // A client that reads nothing is not waited for.
-        let _ = timeout(IDLE_CLOSE_TIMEOUT, telling).await;
+        let _ = timeout(IDLE_CLOSE_TIMEOUT, sending).await;
     }
 }
 
@@ -244,12 +244,12 @@ impl MovableConnection for TlsConnection {
         Ok(self)
     }
 
-    fn attach(mut moving: Self) -> io::Result<Self> {
-        let socket = moving.stream_mut().get_mut().0;
+    fn attach(mut detached: Self) -> io::Result<Self> {
+        let socket = detached.stream_mut().get_mut().0;
         if let MovableSocket::Detached(stream) = std::mem::replace(socket, MovableSocket::Lost) {
             *socket = MovableSocket::Attached(MovableConnection::attach(stream)?);
         }
-        Ok(moving)
+        Ok(detached)
     }
 }
 

@@ -85,11 +85,11 @@ fn skip_markup(after: &str) -> Option<&str> {
             .unwrap_or(named.len()),
     );
     let content = skip_tag(attributes);
-    let hidden = closing.is_none()
+    let is_hidden = closing.is_none()
         && ["script", "style"]
             .iter()
             .any(|hidden| name.eq_ignore_ascii_case(hidden));
-    Some(if hidden {
+    Some(if is_hidden {
         skip_hidden_content(content, name)
     } else {
         content

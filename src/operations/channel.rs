@@ -152,10 +152,10 @@ pub enum CheckSelection {
 pub async fn assign(
     handle: &Handle,
     channel: &Channel,
-    chosen: CheckSelection,
+    selection: CheckSelection,
     assigned: bool,
 ) -> Result<usize, OperationError> {
-    let tags = match chosen {
+    let tags = match selection {
         CheckSelection::Named(names) => {
             let found = names
                 .iter()

@@ -66,8 +66,8 @@ pub async fn add_items(
     submit_step(handle, ImportStep::Items { import, objects }).await
 }
 
-/// Makes all of it visible. Returns the number of projects that it replaced, and the changes in
-/// these that are lost.
+/// Makes all items of an import visible. Returns the number of projects that it replaced, and the
+/// local changes in them that are lost.
 ///
 /// # Errors
 /// If another object here has its names or keys, checks were pinged or changed here and `replace`

@@ -10,10 +10,10 @@ use tokio::time::{sleep, timeout};
 
 /// Maximum time that shutdown waits for open connections.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Delay after the system has no free sockets.
+/// Delay before the next attempt if the system has no free sockets.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Minimum time between two warnings about that.
+/// Minimum time between two warnings about missing sockets.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Source of connections. It is dropped when the accept loop ends.

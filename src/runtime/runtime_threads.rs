@@ -1,5 +1,5 @@
 //! Threads that answer requests. A connection stays on one thread: one core reads a request, waits
-//! for it and answers it, and no other thread is woken.
+//! for its result and answers it, and no other thread is woken.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::engine;
 
-/// Shorter than any time limit of a request.
+/// Interval of the timer that each thread keeps pending: shorter than any time limit of a request.
 const TIMER_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Threads with a single-threaded runtime each, which run until this is dropped. Without threads,
@@ -38,7 +38,7 @@ pub(crate) trait MovableConnection: Send + Sized + 'static {
     ///
     /// # Errors
     /// If the system refuses it.
-    fn attach(moving: Self::Detached) -> io::Result<Self>;
+    fn attach(detached: Self::Detached) -> io::Result<Self>;
 }
 
 impl MovableConnection for TcpStream {
@@ -48,8 +48,8 @@ impl MovableConnection for TcpStream {
         self.into_std()
     }
 
-    fn attach(moving: Self::Detached) -> io::Result<Self> {
-        Self::from_std(moving)
+    fn attach(detached: Self::Detached) -> io::Result<Self> {
+        Self::from_std(detached)
     }
 }
 
@@ -80,7 +80,7 @@ impl RuntimeThreads {
     /// If the connection cannot be moved to the thread.
     pub(crate) async fn run<S, F>(
         &self,
-        moving: S::Detached,
+        detached: S::Detached,
         connection: impl FnOnce(S) -> F + Send + 'static,
     ) -> io::Result<F::Output>
     where
@@ -88,16 +88,16 @@ impl RuntimeThreads {
         F: Future<Output: Send> + Send + 'static,
     {
         // Wraps around only after more connections than there will ever be.
-        let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        let Some(thread) = turn
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(thread) = number
             .checked_rem(self.threads.len())
-            .and_then(|turn| self.threads.get(turn))
+            .and_then(|number| self.threads.get(number))
         else {
-            return Ok(connection(S::attach(moving)?).await);
+            return Ok(connection(S::attach(detached)?).await);
         };
         match thread
             .runtime
-            .spawn(async move { Ok(connection(S::attach(moving)?).await) })
+            .spawn(async move { Ok(connection(S::attach(detached)?).await) })
             .await
         {
             Ok(ended) => ended,

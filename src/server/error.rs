@@ -56,9 +56,9 @@ impl fmt::Display for ServeError {
                 let port = address.port();
                 write!(
                     f,
-                    "cannot listen on {address}: another process uses port {port}, perhaps another \
-                     overdue; stop it (as root, `ss -ltnp 'sport = :{port}'` shows it), or choose \
-                     another address with {flag}"
+                    "cannot listen on {address}: another process uses port {port}, possibly \
+                     another overdue; stop it (as root, `ss -ltnp 'sport = :{port}'` shows it), or \
+                     choose another address with {flag}"
                 )
             }
             Self::Listen(flag, address, error) => write!(
@@ -86,7 +86,7 @@ impl fmt::Display for ServeError {
                 )
             }
             Self::NoMailAddress => f.write_str(
-                "--ping-email-domain is given, but the server listens nowhere for mail: give \
+                "--ping-email-domain is given, but the server has no address for mail: give \
                  --smtp-listen, or enable overdue-smtp.socket",
             ),
             Self::Certificate(error) => error.fmt(f),

@@ -106,7 +106,7 @@ impl RemoteAccess<'_> {
 /// each start. `None` if none could be created, which is logged.
 pub(super) async fn create_setup_link(
     handle: &Handle,
-    from_elsewhere: &RemoteAccess<'_>,
+    remote_access: &RemoteAccess<'_>,
     program: &Path,
     data: &Path,
 ) -> Option<String> {
@@ -116,9 +116,9 @@ pub(super) async fn create_setup_link(
         Ok(link) => Some(format!(
             "Open the dashboard and choose a password:\n\n    {}{}\n\n{}\nThe code is valid for 24 \
              hours. This command prints a new one:\n\n    {program} user link --data {data}\n\n",
-            from_elsewhere.base_url.as_str(),
+            remote_access.base_url.as_str(),
             link.path(),
-            from_elsewhere.advice(),
+            remote_access.advice(),
         )),
         Err(error) => {
             tracing::warn!("cannot create a link to set up the dashboard: {error}");

@@ -178,7 +178,7 @@ impl Listeners {
             trusted_proxies,
             site_name,
             api_rate,
-            web,
+            dashboard,
             connections_per_address,
             access_log,
             metrics_token,
@@ -187,14 +187,14 @@ impl Listeners {
         let mut running = JoinSet::new();
         let addresses = admin::ServiceUrls {
             base_url: self.base_url.as_str().to_owned(),
-            has_pages: web.is_enabled,
+            has_pages: dashboard.is_enabled,
         };
         let config = http::HttpConfig {
             base_url: self.base_url,
             trusted_proxies,
             site_name,
             api_rate,
-            web,
+            dashboard,
             connections_per_address,
             access_log,
             metrics_token,

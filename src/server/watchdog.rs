@@ -21,7 +21,7 @@ const MAX_STEP_TIME: Duration = Duration::from_secs(60);
 /// the writer in it.
 const MAX_ROUND_TIME: Duration = Duration::from_secs(120);
 
-/// Uptime of the last activity, updated now and then.
+/// Uptime at the last recorded activity.
 #[derive(Clone, Default)]
 pub(super) struct LastActivity(pub(super) Arc<AtomicU64>);
 

@@ -500,8 +500,8 @@ fn add_missing_brackets(line: &[u8]) -> Cow<'_, [u8]> {
         .position(u8::is_ascii_whitespace)
         .unwrap_or(argument.len());
     let (address, rest) = argument.split_at(end);
-    let bare = !address.is_empty() && !address.iter().any(|byte| matches!(byte, b'<' | b'>'));
-    if bare && (is(["MAIL", "FROM"]) || is(["RCPT", "TO"])) {
+    let is_bare = !address.is_empty() && !address.iter().any(|byte| matches!(byte, b'<' | b'>'));
+    if is_bare && (is(["MAIL", "FROM"]) || is(["RCPT", "TO"])) {
         [command, b"<", address, b">", rest].concat().into()
     } else {
         line.into()

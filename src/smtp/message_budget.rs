@@ -1,7 +1,7 @@
 //! Common memory budget of long messages, so that many at once do not use all memory.
 //!
-//! A message takes more of the budget while it holds some of it. Two rules keep messages from
-//! waiting for each other: the last one of a circular wait does not wait, and slow messages lose
+//! A message may request more of the budget while it holds a part of it. Two rules prevent
+//! deadlocks: the message that would complete a circular wait does not wait, and slow messages lose
 //! their bytes while others wait.
 
 use std::sync::Arc;
@@ -13,11 +13,12 @@ use tokio::sync::Notify;
 use super::dialogue::MAX_MESSAGE_BYTES;
 use crate::util::byte_budget::{ByteBudget, BytePermit};
 
-/// Maximum bytes of messages that are being received or written at the same time, beyond a small
-/// share that each session has anyway.
+/// Maximum bytes of all messages that are being received or written, beyond the small part that
+/// each session has without the budget.
 pub(super) const MESSAGE_BUDGET_BYTES: usize = 3 * MAX_MESSAGE_BYTES;
 
-/// Time for which a message waits for memory. Meanwhile others may end, and slow ones lose theirs.
+/// Maximum time that a message waits for memory. Meanwhile other messages end, and slow ones lose
+/// their bytes.
 const BUDGET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Budget of message bytes. Cheap to clone.
@@ -76,11 +77,11 @@ struct BudgetWaiter<'b> {
 }
 
 impl<'b> BudgetWaiter<'b> {
-    fn begin(stuck: &'b AtomicUsize, has: usize) -> Self {
+    fn begin(bytes_of_waiters: &'b AtomicUsize, held: usize) -> Self {
         Self {
-            bytes_of_waiters: stuck,
-            held: has,
-            held_by_all: stuck.fetch_add(has, Ordering::Relaxed) + has,
+            bytes_of_waiters,
+            held,
+            held_by_all: bytes_of_waiters.fetch_add(held, Ordering::Relaxed) + held,
         }
     }
 }

@@ -22,8 +22,8 @@ use crate::mail::SearchableMail;
 use crate::runtime::blocking_threads::{BlockingTaskError, BlockingThreads};
 use crate::util::log_limit::LogLimit;
 
-/// Messages that are parsed at the same time: see [limits](crate::docs::limits). Parsing one
-/// occupies a processor for a while.
+/// Maximum number of messages that are parsed at the same time: see
+/// [limits](crate::docs::limits). Parsing one occupies a processor for a while.
 pub(super) const MAX_PARSERS: usize = 2;
 
 static DROPPED_LOG_LIMIT: LogLimit = LogLimit::new();
@@ -52,20 +52,20 @@ pub(super) async fn log_pings(
         return false;
     };
     // Parsing a large message takes a while. If it panics, the message is still a ping.
-    let reading = handle.clone();
-    let whole = body.clone();
-    let named = targets.clone();
-    let read = blocking
-        .run(move || signals_of_message(&reading, peer, &whole, &named))
+    let shared_handle = handle.clone();
+    let shared_body = body.clone();
+    let shared_targets = targets.clone();
+    let signals = blocking
+        .run(move || signals_of_message(&shared_handle, peer, &shared_body, &shared_targets))
         .await
         .unwrap_or_else(|BlockingTaskError| {
             tracing::error!("a mail could not be parsed and is not searched for keywords");
-            let nothing = PingSignal::Email {
+            let without_text = PingSignal::Email {
                 subject: "".into(),
                 text: "".into(),
                 precomputed: None,
             };
-            vec![nothing; targets.len()]
+            vec![without_text; targets.len()]
         });
     drop(permit);
     let from = if sender.is_empty() { "<>" } else { &sender };
@@ -85,7 +85,7 @@ pub(super) async fn log_pings(
             body: body.clone(),
         }
     };
-    let pings: Vec<_> = targets.into_iter().zip(read).map(ping).collect();
+    let pings: Vec<_> = targets.into_iter().zip(signals).map(ping).collect();
     let Some(answer) = submit(handle, pings).await else {
         return false;
     };
@@ -105,16 +105,16 @@ fn signals_of_message(
     let [subject, text]: [Arc<str>; 2] =
         [&mail.subject, &mail.text].map(|text| searched_prefix(text).into());
     let mut meanings = Vec::<PrecomputedMeaning>::new();
-    let mut precompute = |by: Arc<CheckSettings>| {
+    let mut precompute = |settings: Arc<CheckSettings>| {
         if let Some(meaning) = meanings
             .iter()
-            .find(|meaning| meaning.settings.classifies_same_as(&by))
+            .find(|meaning| meaning.settings.classifies_same_as(&settings))
         {
             return meaning.clone();
         }
         let meaning = PrecomputedMeaning {
-            meaning: by.classify_mail(&mail.subject, &mail.text),
-            settings: by,
+            meaning: settings.classify_mail(&mail.subject, &mail.text),
+            settings,
         };
         meanings.push(meaning.clone());
         meaning

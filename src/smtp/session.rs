@@ -18,8 +18,8 @@ use crate::runtime::accept::wait_for_stop;
 use crate::util::byte_budget::BytePermit;
 use crate::util::log_limit::LogLimit;
 
-/// Time in which a session must begin a message, and the next one. The next part of a message must
-/// arrive within this time.
+/// Maximum time between the start of a session, or a message, and the start of the next message.
+/// Also the maximum time between two parts of a message.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum time of a session. A message that is complete by then is still logged and answered.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(1_800);
@@ -136,8 +136,8 @@ impl SmtpSession {
             };
             let read = match read {
                 Ok(read) => read,
-                Err(farewell) => {
-                    send_bytes(stream, farewell).await?;
+                Err(last_reply) => {
+                    send_bytes(stream, last_reply).await?;
                     return Ok(SessionEnd::Close);
                 }
             };

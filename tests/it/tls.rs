@@ -117,7 +117,7 @@ async fn pages_under_a_certificate_of_our_own_ask_for_tls_where_the_base_url_nam
         );
         let server = TestServer::start_encrypted(tls, |config| {
             config.base_url = format!("https://{NAME}{port}").parse().unwrap();
-            config.web.auth = overdue::http::dashboard::AuthMode::Password;
+            config.dashboard.auth = overdue::http::dashboard::AuthMode::Password;
         })
         .await;
         for (host, value) in [

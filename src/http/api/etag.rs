@@ -1,5 +1,5 @@
-//! Entity tags of lists (RFC 9110, section 8.8.3). A client that polls learns that nothing has
-//! changed without the list being written.
+//! Entity tags of lists (RFC 9110, section 8.8.3). If nothing has changed, a client that polls gets
+//! a 304, and the list is not written.
 //!
 //! A list changes with the state, and a version counts the changes of the state. It also changes
 //! with time, but only at times that are known when it is written. So a tag holds the version and
@@ -28,9 +28,10 @@ pub(super) async fn tagged_reply(
     call: &ApiCall<'_>,
     list: impl Future<Output = Result<TaggedList, HttpError>>,
 ) -> Result<HttpReply, HttpError> {
-    // Taken before the list is read. A change in between makes the tag too old, never too new.
-    let seal = EtagPrefix::new(call)?;
-    if let Some(tag) = seal.current(&call.parts.headers, call.now) {
+    // Computed before the list is read. After a change in between, the tag is older than the list,
+    // never newer.
+    let prefix = EtagPrefix::new(call)?;
+    if let Some(tag) = prefix.current(&call.parts.headers, call.now) {
         return Ok(reply::not_modified(tag));
     }
     let TaggedList {
@@ -39,8 +40,8 @@ pub(super) async fn tagged_reply(
     } = list.await?;
     let mut reply = reply::json(body);
     // A long list is read in parts. If something changed between them, it matches no actual state.
-    if seal == EtagPrefix::new(call)? {
-        reply::set_header(&mut reply, ETAG, &seal.tag(call.now, until));
+    if prefix == EtagPrefix::new(call)? {
+        reply::set_header(&mut reply, ETAG, &prefix.tag(call.now, until));
     }
     Ok(reply)
 }

@@ -15,7 +15,7 @@ use crate::util::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 const MAX_LISTED_CHECKS: usize = 200_000;
 /// Maximum number of checks in the lists of one project, in each quota.
 const MAX_LISTED_PER_PROJECT: usize = MAX_LISTED_CHECKS / 2;
-/// Time for which a list waits for others.
+/// Maximum time that a list waits for its quota.
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Quotas of checks for short and for long lists.

@@ -61,7 +61,7 @@ impl ConnectionState {
         self.phase.load(Relaxed) == IDLE
     }
 
-    /// Records if the request waits for more of its body.
+    /// Records whether the request waits for more of its body.
     pub(crate) fn set_awaiting_body(&self, awaits: bool) {
         self.phase
             .store(if awaits { AWAITING_BODY } else { BUSY }, Relaxed);
@@ -96,11 +96,11 @@ impl ConnectionState {
         loop {
             self.close_signal.notified().await;
             sleep(CLOSE_DELAY).await;
-            let is_still = !self.is_recently_used.load(Relaxed);
-            let insisted = self.is_close_forced.load(Relaxed);
+            let is_quiet = !self.is_recently_used.load(Relaxed);
+            let is_forced = self.is_close_forced.load(Relaxed);
             match self.client_wait() {
-                Some(waits) if is_still || (insisted && waits != ClientWait::Request) => {
-                    return waits;
+                Some(wait) if is_quiet || (is_forced && wait != ClientWait::Request) => {
+                    return wait;
                 }
                 // A request has arrived in between: the connection stays open.
                 _ => self.is_closing.store(false, Relaxed),
@@ -109,7 +109,7 @@ impl ConnectionState {
     }
 
     /// Asks the connection to close. False if it does not wait for its client or was asked already.
-    /// Also false if data has moved since the last look, unless `even_if_used`.
+    /// Also false if data has moved since the last call, unless `even_if_used`.
     pub(crate) fn request_close(&self, even_if_used: bool) -> bool {
         if self.client_wait().is_none()
             || self.is_closing.load(Relaxed)

@@ -21,8 +21,8 @@ const MAX_READ_BYTES: usize = 10 << 20;
 /// and keywords are searched for in fewer bytes.
 const UNBUDGETED_BYTES: usize = 16 << 10;
 const _: () = assert!(UNBUDGETED_BYTES >= KEYWORD_SEARCH_BYTES);
-/// Within this time, a sender that uses the budget must send [`MIN_BYTES_PER_INTERVAL`], or loses
-/// its share.
+/// Interval within which a sender that uses the budget must send [`MIN_BYTES_PER_INTERVAL`].
+/// Otherwise it loses its share.
 const RATE_INTERVAL: Duration = Duration::from_secs(10);
 /// 1 kB per second.
 const MIN_BYTES_PER_INTERVAL: usize = 10_000;
@@ -30,7 +30,7 @@ const MIN_BYTES_PER_INTERVAL: usize = 10_000;
 /// long body needs no key.
 pub(crate) const BODY_BUDGET_BYTES: usize = 64 << 20;
 
-/// Arriving body. It sets the state of its connection while it waits for more data.
+/// Body that is being received. It sets the state of its connection while it waits for more data.
 pub(crate) struct IncomingBody<'a> {
     inner: Incoming,
     connection: &'a ConnectionState,
@@ -107,19 +107,19 @@ struct BodyLimits {
     max_kept: usize,
     /// Maximum number of bytes to read.
     max_read: usize,
-    /// True if a prefix of the body is useless.
+    /// True if the body is rejected when it cannot be kept as a whole.
     must_be_whole: bool,
 }
 
 async fn read_body(
     body: IncomingBody<'_>,
-    wanted: BodyLimits,
+    limits: BodyLimits,
     budget: &ByteBudget,
 ) -> Result<Bytes, HttpError> {
-    if body.inner.size_hint().lower() > wanted.max_read as u64 {
-        return Err(HttpError::BodyTooLarge(wanted.max_read));
+    if body.inner.size_hint().lower() > limits.max_read as u64 {
+        return Err(HttpError::BodyTooLarge(limits.max_read));
     }
-    timeout(BODY_TIMEOUT, read_frames(body, wanted, budget))
+    timeout(BODY_TIMEOUT, read_frames(body, limits, budget))
         .await
         .unwrap_or(Err(HttpError::BodyTimeout))
 }
@@ -127,14 +127,14 @@ async fn read_body(
 /// Reserves budget as the bytes arrive, and releases it if they arrive too slowly.
 async fn read_frames(
     mut body: IncomingBody<'_>,
-    wanted: BodyLimits,
+    limits: BodyLimits,
     budget: &ByteBudget,
 ) -> Result<Bytes, HttpError> {
     let BodyLimits {
         max_kept: mut keep,
         max_read: most,
         must_be_whole: whole,
-    } = wanted;
+    } = limits;
     // At most `max_read`, or unknown.
     let announced = body
         .inner
@@ -143,12 +143,12 @@ async fn read_frames(
         .map_or(usize::MAX, |bytes| bytes as usize);
     let mut length = 0_usize;
     let mut kept = Vec::new();
-    let mut room: Option<BodyBudgetShare> = None;
+    let mut share: Option<BodyBudgetShare> = None;
     loop {
-        let frame = match &mut room {
-            Some(room) => tokio::select! {
+        let frame = match &mut share {
+            Some(share) => tokio::select! {
                 frame = body.next_frame() => Some(frame),
-                () = room.wait_until_slow() => None,
+                () = share.wait_until_slow() => None,
             },
             None => Some(body.next_frame().await),
         };
@@ -163,7 +163,7 @@ async fn read_frames(
                 .unwrap_or_default(),
             None if whole => return Err(HttpError::BodyTimeout),
             None => {
-                (keep, room) = (UNBUDGETED_BYTES, None);
+                (keep, share) = (UNBUDGETED_BYTES, None);
                 kept.truncate(keep);
                 kept.shrink_to_fit();
                 continue;
@@ -175,7 +175,7 @@ async fn read_frames(
         }
         let mut piece = keep.saturating_sub(length).min(data.len());
         if piece > 0
-            && !BodyBudgetShare::reserve(&mut room, budget, &mut kept, piece, keep.min(announced))
+            && !BodyBudgetShare::reserve(&mut share, budget, &mut kept, piece, keep.min(announced))
         {
             if whole {
                 return Err(HttpError::BodyBudgetExhausted);
@@ -206,14 +206,14 @@ impl BodyBudgetShare {
     ///
     /// Pieces are copied: each is a part of one read buffer, and would keep all of it in memory.
     fn reserve(
-        room: &mut Option<Self>,
+        share: &mut Option<Self>,
         budget: &ByteBudget,
         kept: &mut Vec<u8>,
         piece: usize,
         most: usize,
     ) -> bool {
-        if let Some(room) = room {
-            room.received += piece;
+        if let Some(share) = share {
+            share.received += piece;
         }
         let length = kept.len() + piece;
         if length <= kept.capacity() {
@@ -226,14 +226,14 @@ impl BodyBudgetShare {
         }));
         let beyond = capacity.saturating_sub(kept.capacity().max(UNBUDGETED_BYTES));
         if beyond > 0 {
-            let Some(taken) = budget.try_acquire(beyond) else {
+            let Some(permit) = budget.try_acquire(beyond) else {
                 return false;
             };
-            match room {
-                Some(room) => room.permit.merge(taken),
+            match share {
+                Some(share) => share.permit.merge(permit),
                 None => {
-                    *room = Some(Self {
-                        permit: taken,
+                    *share = Some(Self {
+                        permit,
                         rate_timer: Box::pin(sleep(RATE_INTERVAL)),
                         received: 0,
                     });
@@ -272,12 +272,12 @@ mod tests {
         ] {
             for announced in [whole, usize::MAX] {
                 let budget = ByteBudget::new(BODY_BUDGET_BYTES);
-                let mut room = None;
+                let mut share = None;
                 let mut kept = Vec::new();
                 while kept.len() < whole {
                     let piece = piece.min(whole - kept.len());
                     assert!(BodyBudgetShare::reserve(
-                        &mut room, &budget, &mut kept, piece, announced
+                        &mut share, &budget, &mut kept, piece, announced
                     ));
                     kept.resize(kept.len() + piece, 0);
                     let counted = BODY_BUDGET_BYTES - budget.free_bytes();
@@ -294,7 +294,7 @@ mod tests {
                         kept.len()
                     );
                 }
-                drop(room);
+                drop(share);
                 assert_eq!(budget.free_bytes(), BODY_BUDGET_BYTES);
             }
         }

@@ -65,7 +65,7 @@ impl ResponseWriter {
         }
     }
 
-    /// Response that `make` creates at once: on this thread if that is short work, otherwise on a
+    /// Response that `make` creates as a whole: on this thread if `is_short`, otherwise on a
     /// blocking thread. If the budget is exhausted, it waits and creates the response a second
     /// time.
     pub(crate) async fn write_whole<M: Into<Vec<u8>>>(
@@ -74,19 +74,19 @@ impl ResponseWriter {
         make: impl Fn() -> Result<M, HttpError> + Send + Sync + 'static,
     ) -> Result<ResponseBody, HttpError> {
         let make = Arc::new(move || make().map(Into::into));
-        let mut room = None;
+        let mut permit = None;
         loop {
             let make = Arc::clone(&make);
-            let all = self.buffer_budget.clone();
-            let had = room.take();
-            let made = self
+            let budget = self.buffer_budget.clone();
+            let held = permit.take();
+            let result = self
                 .run_if_short(is_short, move || {
-                    make().map(|bytes: Vec<u8>| within_budget(bytes, had, &all))
+                    make().map(|bytes: Vec<u8>| within_budget(bytes, held, &budget))
                 })
                 .await??;
-            match made {
+            match result {
                 Ok(content) => return Ok(content),
-                Err(length) => room = Some(self.reserve(length, RESERVE_TIMEOUT).await?),
+                Err(length) => permit = Some(self.reserve(length, RESERVE_TIMEOUT).await?),
             }
         }
     }
@@ -96,8 +96,8 @@ impl ResponseWriter {
         if bytes.len() <= MAX_SHORT_BYTES {
             return Ok(bytes.into());
         }
-        let room = self.reserve(bytes.len(), RESERVE_TIMEOUT).await?;
-        Ok(with_permit(bytes, room).into())
+        let permit = self.reserve(bytes.len(), RESERVE_TIMEOUT).await?;
+        Ok(with_permit(bytes, permit).into())
     }
 
     /// Response in chunks. The first one is ready when this returns.
@@ -109,21 +109,21 @@ impl ResponseWriter {
         if rest.is_none() {
             return Ok(first.into());
         }
-        let (sender, pieces) = mpsc::channel(1);
+        let (sender, chunks) = mpsc::channel(1);
         // The channel has space for one.
         let _ = sender.try_send(Ok(first));
         tokio::spawn(async move {
             while let Some(write) = rest {
-                let piece = self.write_chunk(write, CHUNK_TIMEOUT).await;
-                let (piece, more) = piece.map_or((Err(IncompleteBody), None), |(piece, rest)| {
-                    (Ok(piece), rest)
+                let chunk = self.write_chunk(write, CHUNK_TIMEOUT).await;
+                let (chunk, more) = chunk.map_or((Err(IncompleteBody), None), |(chunk, rest)| {
+                    (Ok(chunk), rest)
                 });
                 // The client may have disconnected.
-                rest = sender.send(piece).await.ok().and(more);
+                rest = sender.send(chunk).await.ok().and(more);
             }
         });
         Ok(ResponseBody {
-            kind: ResponseBodyKind::Chunked(pieces),
+            kind: ResponseBodyKind::Chunked(chunks),
             guard: None,
         })
     }
@@ -131,20 +131,20 @@ impl ResponseWriter {
     async fn write_chunk<W: ChunkWriter>(
         &self,
         mut write: W,
-        patience: Duration,
+        max_wait: Duration,
     ) -> Result<(Bytes, Option<W>), HttpError> {
-        let room = self.reserve(CHUNK_BYTES, patience).await?;
+        let permit = self.reserve(CHUNK_BYTES, max_wait).await?;
         self.run_blocking(move || {
             let mut out = String::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
             let more = write(&mut out)?;
-            Ok((with_permit(out.into(), room), more.then_some(write)))
+            Ok((with_permit(out.into(), permit), more.then_some(write)))
         })
         .await?
     }
 
     /// Waits for budget.
-    async fn reserve(&self, bytes: usize, patience: Duration) -> Result<BytePermit, HttpError> {
-        let permit = self.buffer_budget.acquire(bytes, patience).await;
+    async fn reserve(&self, bytes: usize, max_wait: Duration) -> Result<BytePermit, HttpError> {
+        let permit = self.buffer_budget.acquire(bytes, max_wait).await;
         permit.ok_or(HttpError::Unavailable)
     }
 
@@ -163,14 +163,14 @@ impl ResponseWriter {
     }
 
     /// Runs work like [`run_blocking`](Self::run_blocking) once a permit is free, which must be
-    /// within `patience`.
+    /// within `max_wait`.
     pub(crate) async fn run_with_permit<T: Send + 'static>(
         &self,
         permits: &Semaphore,
-        patience: Duration,
+        max_wait: Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
-        let Ok(Ok(_permit)) = timeout(patience, permits.acquire()).await else {
+        let Ok(Ok(_permit)) = timeout(max_wait, permits.acquire()).await else {
             return Err(HttpError::Unavailable);
         };
         self.run_blocking(work).await
@@ -207,7 +207,7 @@ fn within_budget(
     }
 }
 
-/// Bytes that hold their share of the budget until they are sent.
+/// Bytes that keep their part of the budget until they are sent.
 fn with_permit(bytes: Vec<u8>, permit: BytePermit) -> Bytes {
     Bytes::from_owner(BudgetedBytes {
         bytes,
@@ -236,7 +236,7 @@ pub(crate) type EndlessChunk =
 /// Source of an endless response. A chunk is requested when the client can receive it, so no data
 /// waits for a slow client.
 pub(crate) trait EndlessSource: Send {
-    /// Waits for the next piece.
+    /// Waits for the next chunk.
     fn next(self: Box<Self>) -> EndlessChunk;
 }
 
@@ -249,8 +249,8 @@ impl Drop for ResponseGuard {
     }
 }
 
-/// A chunk could not be written. The connection is closed, so that the client does not take a part
-/// for the whole.
+/// A chunk could not be written. The connection is closed, so that the client notices that the
+/// response is incomplete.
 #[derive(Debug)]
 pub(crate) struct IncompleteBody;
 
@@ -287,27 +287,27 @@ impl ResponseBody {
 }
 
 impl ResponseBody {
-    /// Chunks that another thread creates. `turn` is held until the last of them is taken.
+    /// Chunks that another thread creates. `permit` is held until the last of them is taken.
     pub(crate) fn from_channel<E: Send + 'static>(
-        mut made: mpsc::Receiver<Result<Vec<u8>, E>>,
-        turn: OwnedSemaphorePermit,
+        mut source: mpsc::Receiver<Result<Vec<u8>, E>>,
+        permit: OwnedSemaphorePermit,
     ) -> Self {
-        let (sender, pieces) = mpsc::channel(1);
+        let (sender, chunks) = mpsc::channel(1);
         tokio::spawn(async move {
-            while let Some(piece) = made.recv().await {
+            while let Some(chunk) = source.recv().await {
                 // The client may have disconnected.
                 if sender
-                    .send(piece.map(Bytes::from).map_err(|_| IncompleteBody))
+                    .send(chunk.map(Bytes::from).map_err(|_| IncompleteBody))
                     .await
                     .is_err()
                 {
                     break;
                 }
             }
-            drop(turn);
+            drop(permit);
         });
         Self {
-            kind: ResponseBodyKind::Chunked(pieces),
+            kind: ResponseBodyKind::Chunked(chunks),
             guard: None,
         }
     }
@@ -334,13 +334,13 @@ impl Body for ResponseBody {
             ResponseBodyKind::Whole(whole) => Pin::new(whole)
                 .poll_frame(cx)
                 .map_err(|error: Infallible| match error {}),
-            ResponseBodyKind::Chunked(pieces) => pieces
+            ResponseBodyKind::Chunked(chunks) => chunks
                 .poll_recv(cx)
-                .map(|piece| piece.map(|piece| piece.map(Frame::data))),
-            ResponseBodyKind::Endless(next) => next.as_mut().poll(cx).map(|piece| {
-                let (piece, source) = piece?;
+                .map(|chunk| chunk.map(|chunk| chunk.map(Frame::data))),
+            ResponseBodyKind::Endless(next) => next.as_mut().poll(cx).map(|chunk| {
+                let (chunk, source) = chunk?;
                 *next = source.next();
-                Some(Ok(Frame::data(piece)))
+                Some(Ok(Frame::data(chunk)))
             }),
         }
     }

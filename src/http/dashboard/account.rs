@@ -1,5 +1,5 @@
-//! Account page of the signed-in user: preferences, password and sessions. The name is shown;
-//! owners change names on the page of a user.
+//! Account page of the signed-in user: preferences, password and sessions. The name cannot be
+//! changed here; owners change it on the page of the user.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::operations;
 #[derive(Template)]
 #[template(path = "account.html", config = "src/http/dashboard/askama.toml")]
 struct AccountPage {
-    frame: Layout,
+    layout: Layout,
     page_url: String,
     name: String,
     /// Page on which the name is changed. `None` if the viewer is not an owner.
@@ -75,14 +75,14 @@ pub(super) fn own_account(
 ) -> Result<(&Arc<User>, Option<SessionId>), PageError> {
     let text = "This server runs without sign-in, so it has no accounts. Start it with --auth \
                 password to use accounts.";
-    let person = request
+    let signed_in = request
         .viewer
         .signed_in
         .as_ref()
         .ok_or_else(|| PageError::new(HttpError::NotFound, "No accounts", text))?;
     Ok((
-        &person.user,
-        person.session.as_ref().map(|session| session.id),
+        &signed_in.user,
+        signed_in.session.as_ref().map(|session| session.id),
     ))
 }
 
@@ -112,7 +112,7 @@ fn render_page(
         std::cmp::Reverse((Some(session.id) == this, session.last_used))
     });
     let account = AccountPage {
-        frame: request.layout("Account"),
+        layout: request.layout("Account"),
         page_url: request.page_url(&Page::Account()),
         name: user.name.as_str().into(),
         user_page: user

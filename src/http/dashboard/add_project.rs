@@ -14,7 +14,7 @@ use crate::operations::{self, OperationError};
 #[derive(Template)]
 #[template(path = "add_project.html", config = "src/http/dashboard/askama.toml")]
 struct AddProjectPage<'a> {
-    frame: Layout,
+    layout: Layout,
     page_url: String,
     name: &'a str,
     name_error: Option<String>,
@@ -27,7 +27,7 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
 fn render_page(request: &PageRequest, name: &str, name_error: Option<String>) -> HtmlPage {
     let is_refused = name_error.is_some();
     let html = HtmlPage::from_template(&AddProjectPage {
-        frame: request.layout("New project"),
+        layout: request.layout("New project"),
         page_url: request.page_url(&Page::AddProject()),
         name,
         name_error,
@@ -56,7 +56,7 @@ pub(super) async fn post(
             Err(error @ OperationError::ProjectNameTaken) => {
                 return Ok(render_page(request, text, Some(error.to_string())).into());
             }
-            made => made?,
+            result => result?,
         };
     operations::key::create(
         request.handle(),

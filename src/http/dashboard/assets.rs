@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 pub(crate) struct File {
     name: &'static str,
     /// Content type of the file.
-    pub(super) kind: &'static str,
+    pub(super) content_type: &'static str,
     content: &'static [u8],
 }
 
@@ -31,7 +31,7 @@ macro_rules! files {
         /// Every file of `static`.
         const FILES: &[File] = &[$(File {
             name: $name,
-            kind: $kind,
+            content_type: $kind,
             content: include_bytes!(concat!("static/", $name)),
         }),*];
     };
@@ -81,7 +81,7 @@ static ASSET_DIRECTORY: LazyLock<String> = LazyLock::new(|| {
 /// Bodies of the files, plain and compressed with gzip, computed once.
 static ASSET_BODIES: LazyLock<Vec<(Bytes, Bytes)>> = LazyLock::new(|| {
     let sent = |file: &File| {
-        let content = if file.kind == JS {
+        let content = if file.content_type == JS {
             minify_script(file.content)
         } else {
             Bytes::from_static(file.content)

@@ -19,7 +19,7 @@ const MAX_CHOICES: usize = 1000;
 #[derive(Template)]
 #[template(path = "badges.html", config = "src/http/dashboard/askama.toml")]
 struct BadgesPage {
-    frame: Layout,
+    layout: Layout,
     page_url: String,
     /// Subject of the badge: `all`, `tag:` with a tag, or `check:` with a UUID.
     of: String,
@@ -103,7 +103,7 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
             .replace('<', "&lt;")
     };
     let badges = BadgesPage {
-        frame: request.layout("Badges"),
+        layout: request.layout("Badges"),
         page_url: request.page_url(&Page::Badges(project.uuid)),
         of,
         tags: tags.into_iter().collect(),

@@ -1,5 +1,5 @@
-//! Decides which requests a page accepts: forms from pages of this server, and hosts that are its
-//! own. Sets the security headers of every response.
+//! Decides which requests a page accepts: only forms from pages of this server, and only known
+//! hosts. Sets the security headers of every response.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -60,7 +60,7 @@ impl RequestOrigin {
                 .map(|value| value.to_str().unwrap_or("?").trim().into())
         };
         let trusted = is_trusted(peer.address.ip(), &dashboard.trusted_proxies);
-        let mut came = Self {
+        let mut origin = Self {
             peer: peer.address.ip().to_canonical(),
             is_tls: peer.scheme == PingScheme::Https,
             browser_mark: None,
@@ -73,11 +73,11 @@ impl RequestOrigin {
             origin_header: text(&ORIGIN),
         };
         let jar = CookieJar {
-            is_secure: came.is_secure(&dashboard.base_url),
+            is_secure: origin.is_secure(&dashboard.base_url),
             base_path: dashboard.base_url.path(),
         };
-        came.browser_mark = jar.browser_mark(headers).map(Box::from);
-        came
+        origin.browser_mark = jar.browser_mark(headers).map(Box::from);
+        origin
     }
 
     /// Refuses a form that another site sent or may have sent. Cookies prove nothing: browsers send
@@ -139,7 +139,7 @@ impl RequestOrigin {
                 .is_some_and(|((_, base, port), (_, own, _))| base == own && port == 443)
     }
 
-    /// True if input travels unencrypted through foreign networks.
+    /// True if form input travels through a public network without encryption.
     pub(super) fn is_plaintext(&self, base_url: &BaseUrl) -> bool {
         !is_private_address(self.client.addr) && !self.is_secure(base_url)
     }
@@ -215,13 +215,13 @@ fn parse_origin(url: &str) -> Option<UrlOrigin> {
     if authority.as_str().contains('@') || authority.host().is_empty() {
         return None;
     }
-    let usual = match scheme {
+    let default_port = match scheme {
         "http" => 80,
         "https" => 443,
         _ => return None,
     };
     let port = match authority.as_str().strip_prefix(authority.host())? {
-        "" | ":" => usual,
+        "" | ":" => default_port,
         port => port.strip_prefix(':')?.parse().ok()?,
     };
     Some((
@@ -263,7 +263,7 @@ const SANDBOX_POLICY: &str = "sandbox; default-src 'none'";
 /// Adds the security headers to a response.
 pub(super) fn with_security_headers(
     dashboard: &DashboardState,
-    came: &RequestOrigin,
+    origin: &RequestOrigin,
     mut reply: HttpReply,
 ) -> HttpReply {
     // A response that is saved as a file has untrusted content.
@@ -279,10 +279,10 @@ pub(super) fn with_security_headers(
         CONTENT_SECURITY_POLICY,
         &content_policy(is_file, logout),
     );
-    let opener = came
+    let opener = origin
         .is_trustworthy(&dashboard.base_url)
         .then_some(OPENER_POLICY);
-    let strict = came
+    let strict = origin
         .can_use_hsts(&dashboard.base_url)
         .then_some(STRICT_TRANSPORT);
     for (name, value) in SECURITY_HEADERS.into_iter().chain(opener).chain(strict) {
@@ -486,8 +486,12 @@ mod tests {
             (Http, "[::1]:8000", None, None, Some("http://[::1]"), false),
             (Http, "", None, None, Some("http://"), false),
         ] {
-            let came = request_origin(scheme, host, forwarded, site, origin);
-            assert_eq!(came.require_same_origin(&base).is_ok(), taken, "{came:?}");
+            let origin = request_origin(scheme, host, forwarded, site, origin);
+            assert_eq!(
+                origin.require_same_origin(&base).is_ok(),
+                taken,
+                "{origin:?}"
+            );
         }
     }
 }

@@ -39,7 +39,7 @@ pub(super) use form::{create_channel, show_add, show_edit, update_channel};
 #[derive(Template)]
 #[template(path = "channels.html", config = "src/http/dashboard/askama.toml")]
 struct ChannelListPage {
-    frame: Layout,
+    layout: Layout,
     may_write: bool,
     rows: Vec<ChannelListRow>,
     kinds: Vec<ChannelKindTile>,
@@ -51,7 +51,7 @@ struct ChannelListRow {
     target: String,
     checks: String,
     style: &'static str,
-    state: &'static str,
+    status: &'static str,
     since: Option<DisplayTime>,
     reason: String,
     /// Probable mistakes in the settings.
@@ -80,7 +80,7 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
 }
 
 /// Renders the page with these messages at the top.
-fn render_page(request: &PageRequest, notes: Vec<Banner>) -> Result<HtmlPage, PageError> {
+fn render_page(request: &PageRequest, banners: Vec<Banner>) -> Result<HtmlPage, PageError> {
     let project = request.project()?;
     let channels = project_channels(request)?;
     let mut checks = 0;
@@ -115,13 +115,13 @@ fn render_page(request: &PageRequest, notes: Vec<Banner>) -> Result<HtmlPage, Pa
         .collect();
     kinds.sort_by_key(|kind| kind.title.to_lowercase());
     let rows = channels.iter().map(row).collect();
-    let frame = notes
+    let layout = banners
         .into_iter()
-        .fold(request.layout("Channels"), |frame, note| {
-            frame.with_banner(Some(note))
+        .fold(request.layout("Channels"), |layout, banner| {
+            layout.with_banner(Some(banner))
         });
     Ok(HtmlPage::from_template(&ChannelListPage {
-        frame,
+        layout,
         may_write,
         rows,
         kinds,
@@ -158,7 +158,7 @@ fn channel_row(
         )
     });
     let (since, reason) = status.reason(may_write);
-    let (style, state, since) = match status {
+    let (style, status_text, since) = match status {
         ChannelStatus::Disabled(..) => ("paused", "Disabled", since.and_then(when)),
         ChannelStatus::CannotDeliver(_) => ("down", "Cannot deliver", None),
         ChannelStatus::Failing(..) => ("down", "Failing, first error", since.and_then(when)),
@@ -200,18 +200,18 @@ fn channel_row(
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
         .join(". ");
-    let every = channel.settings.common().all_checks;
+    let is_for_all_checks = channel.settings.common().all_checks;
     ChannelListRow {
         name: channel.name.as_str().into(),
         kind: channel.settings.kind().title,
         target: destination_text(&shown, may_write),
-        checks: if every {
+        checks: if is_for_all_checks {
             "every check".into()
         } else {
             format!("{assigned} of {}", format_count(checks, "check"))
         },
         style,
-        state,
+        status: status_text,
         since,
         reason,
         warnings: channel.settings.warnings(),
@@ -239,22 +239,22 @@ fn destination_text(settings: &ChannelSettings, may_write: bool) -> String {
 }
 
 /// Result of a test as messages. For a group there is one message for each of its channels.
-fn notes_of(tested: &ChannelTestResults) -> Vec<Banner> {
+fn test_result_banners(tested: &ChannelTestResults) -> Vec<Banner> {
     let of_member = |MemberTestResult { channel, result }: &MemberTestResult| {
         let name = Some(channel.name.as_str())
             .filter(|name| !name.is_empty())
             .unwrap_or(channel.settings.kind().title);
-        let note = match result {
-            Ok(result) => note_of(result),
-            Err(error) => note_of_missing_result(error),
+        let banner = match result {
+            Ok(result) => test_result_banner(result),
+            Err(error) => missing_result_banner(error),
         };
         Banner {
-            text: format!("{name}: {}", note.text),
-            ..note
+            text: format!("{name}: {}", banner.text),
+            ..banner
         }
     };
     match tested {
-        ChannelTestResults::Channel(result) => vec![note_of(result)],
+        ChannelTestResults::Channel(result) => vec![test_result_banner(result)],
         ChannelTestResults::Group(tests) => tests.iter().map(of_member).collect(),
     }
 }
@@ -264,7 +264,7 @@ const NO_TIME_FOR_TEST_TEXT: &str =
     "Not tested: the time limit for all tests was reached. Test this channel separately.";
 
 /// Reason why the test of a channel in a group has no result, as a message.
-fn note_of_missing_result(error: &OperationError) -> Banner {
+fn missing_result_banner(error: &OperationError) -> Banner {
     match error {
         OperationError::NoTestResult => {
             Banner::warning("No result yet; the test may still arrive.".to_owned())
@@ -278,7 +278,7 @@ fn note_of_missing_result(error: &OperationError) -> Banner {
 }
 
 /// Result of the test of one channel as a message.
-fn note_of(result: &ChannelTestResult) -> Banner {
+fn test_result_banner(result: &ChannelTestResult) -> Banner {
     match (&result.error, &result.missed) {
         (Some(reason), _) => Banner::error(format!("Not delivered: {reason}")),
         (None, Some(missed)) => Banner::warning(format!("{}.", capitalize(missed))),
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_test_without_a_result_is_not_reported_as_skipped() {
-        let text = |error| note_of_missing_result(&error).text;
+        let text = |error| missing_result_banner(&error).text;
         assert_eq!(
             text(OperationError::NoTestResult),
             "No result yet; the test may still arrive."

@@ -17,14 +17,14 @@ use crate::http::common::request::BaseUrl;
 #[derive(Template)]
 #[template(path = "chapters.html", config = "src/http/dashboard/askama.toml")]
 struct ChapterListPage {
-    frame: Layout,
+    layout: Layout,
     chapters: &'static [Chapter],
 }
 
 #[derive(Template)]
 #[template(path = "chapter.html", config = "src/http/dashboard/askama.toml")]
 struct ChapterPage {
-    frame: Layout,
+    layout: Layout,
     chapters: &'static [Chapter],
     chapter: &'static Chapter,
     sections: Vec<ChapterSection>,
@@ -57,7 +57,7 @@ static PARSED_CHAPTERS: LazyLock<Vec<Vec<Event<'static>>>> = LazyLock::new(|| {
 
 pub(super) fn show_list(request: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(HtmlPage::from_template(&ChapterListPage {
-        frame: request.layout("Documentation"),
+        layout: request.layout("Documentation"),
         chapters: CHAPTERS,
     })
     .into())
@@ -73,9 +73,9 @@ pub(super) fn show(
         .map(Vec::as_slice)
         .unwrap_or_default();
     let text = render_chapter(events, request.base_url());
-    let frame = request.layout(chapter.title);
+    let layout = request.layout(chapter.title);
     Ok(HtmlPage::from_template(&ChapterPage {
-        frame,
+        layout,
         chapters: CHAPTERS,
         chapter,
         sections: list_sections(events),

@@ -38,7 +38,7 @@ const EXAMPLE_SLUG: &str = "my-first-check";
 #[derive(Template)]
 #[template(path = "checks.html", config = "src/http/dashboard/askama.toml")]
 struct CheckListPage {
-    frame: Layout,
+    layout: Layout,
     list: CheckList,
     live: Option<LiveSubscription>,
 }
@@ -52,7 +52,7 @@ struct CheckListFragment {
 
 /// Values for the templates.
 struct CheckList {
-    wanted: CheckListQuery,
+    query: CheckListQuery,
     page_url: String,
     tiles: Vec<StatusTile>,
     tags: Vec<TagOption>,
@@ -62,7 +62,7 @@ struct CheckList {
     found: usize,
     /// URL that creates a first check. `None` if there are checks, or if the viewer may create
     /// none.
-    first: Option<String>,
+    example_url: Option<String>,
     /// URL of the page that creates ping keys.
     keys: String,
     /// URL of the form for a new check, if the viewer may create one.
@@ -76,7 +76,7 @@ struct CheckList {
     /// Channels of the project: UUID and name.
     channels: Vec<(String, String)>,
     /// Submitted bulk form that was incomplete.
-    given: Option<BulkFormInput>,
+    submitted: Option<BulkFormInput>,
 }
 
 /// Status with its number of checks. It is a link that adds the status to the filter, or removes
@@ -106,16 +106,16 @@ struct ListScan {
 
 /// Renders the page, or its rows alone.
 pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
-    let wanted = CheckListQuery::parse(&request.query.0, request.viewer.list_preferences);
-    Ok(render_list(request, wanted, bulk::result_banner(&request.query), None)?.into())
+    let query = CheckListQuery::parse(&request.query.0, request.viewer.list_preferences);
+    Ok(render_list(request, query, bulk::result_banner(&request.query), None)?.into())
 }
 
 /// Renders the list for this query, below this message.
 fn render_list(
     request: &PageRequest,
-    wanted: CheckListQuery,
-    note: Option<Banner>,
-    given: Option<BulkFormInput>,
+    query: CheckListQuery,
+    banner: Option<Banner>,
+    submitted: Option<BulkFormInput>,
 ) -> Result<HtmlPage, PageError> {
     let project = request.project()?.id;
     let live = request.live_subscription();
@@ -126,25 +126,25 @@ fn render_list(
             .flat_map(|found| found.channels.keys().copied())
             .collect()
     });
-    let scan = scan_checks(request, &wanted, &channels)?;
-    let frame = request.layout("Checks").with_check_counts(
+    let scan = scan_checks(request, &query, &channels)?;
+    let layout = request.layout("Checks").with_check_counts(
         scan.status_count(DisplayStatus::Late),
         scan.status_count(DisplayStatus::Down),
     );
-    let frame = frame.with_banner(note).with_banner(no_alerts_banner(
+    let layout = layout.with_banner(banner).with_banner(no_alerts_banner(
         request,
         &scan,
-        &wanted,
+        &query,
         channels.is_empty(),
     ));
     let list = CheckList {
-        given,
-        ..CheckList::new(request, wanted, scan, &channels)?
+        submitted,
+        ..CheckList::new(request, query, scan, &channels)?
     };
-    let shows_key = list.first.is_some();
+    let shows_key = list.example_url.is_some();
     let html = match &*request.fragment {
         "list" => HtmlPage::from_template(&CheckListFragment { list }),
-        _ => HtmlPage::from_template(&CheckListPage { frame, list, live }),
+        _ => HtmlPage::from_template(&CheckListPage { layout, list, live }),
     };
     Ok(if shows_key {
         html.without_caching()
@@ -156,11 +156,11 @@ fn render_list(
 /// Visits every check once and collects a few values of each check in the list.
 fn scan_checks(
     request: &PageRequest,
-    wanted: &CheckListQuery,
+    query: &CheckListQuery,
     channels: &HashSet<ChannelId>,
 ) -> Result<ListScan, PageError> {
     let mut scan = ListScan::default();
-    let filter = CheckListFilter::new(wanted);
+    let filter = CheckListFilter::new(query);
     request
         .handle()
         .for_each_check(request.project()?.id, |check| {
@@ -213,10 +213,10 @@ impl ListScan {
 fn no_alerts_banner(
     request: &PageRequest,
     scan: &ListScan,
-    wanted: &CheckListQuery,
+    query: &CheckListQuery,
     has_no_channels: bool,
 ) -> Option<Banner> {
-    if scan.without_channels == 0 || wanted.without_channels {
+    if scan.without_channels == 0 || query.without_channels {
         return None;
     }
     if has_no_channels {
@@ -226,12 +226,12 @@ fn no_alerts_banner(
             .project()
             .ok()
             .map(|project| request.page_url(&Page::Channels(project.uuid)));
-        let note = Banner::warning(text);
+        let banner = Banner::warning(text);
         return Some(match link {
             Some(link) if request.is_allowed(RequiredRight::Write) => {
-                note.with_link("Add a channel", link)
+                banner.with_link("Add a channel", link)
             }
-            _ => note,
+            _ => banner,
         });
     }
     let verb = if scan.without_channels == 1 {
@@ -246,8 +246,8 @@ fn no_alerts_banner(
     let link = format!(
         "{}{}",
         request.page_url(&request.page),
-        wanted
-            .with_change(|wanted| wanted.without_channels = true)
+        query
+            .with_change(|query| query.without_channels = true)
             .to_query_string()
     );
     Some(Banner::info(text).with_link("Show them", link))
@@ -273,7 +273,7 @@ fn channel_names(request: &PageRequest) -> Result<Vec<(String, String)>, PageErr
 impl CheckList {
     fn new(
         request: &PageRequest,
-        wanted: CheckListQuery,
+        query: CheckListQuery,
         scan: ListScan,
         channels: &HashSet<ChannelId>,
     ) -> Result<Self, PageError> {
@@ -281,29 +281,29 @@ impl CheckList {
         let project = request.project()?;
         let tiles = DisplayStatus::ALL
             .into_iter()
-            .map(|shown| StatusTile::new(shown, &scan, &wanted, &page_url))
+            .map(|shown| StatusTile::new(shown, &scan, &query, &page_url))
             .collect();
         let tags = scan.tags.iter().map(|(tag, worst)| TagOption {
             tag: tag.clone(),
             worst: *worst,
-            is_on: wanted.tags.contains(tag),
+            is_on: query.tags.contains(tag),
         });
         let tags = tags.collect();
         let all = scan.all;
         let found = scan.items.len();
-        let first = if all == 0 {
+        let example_url = if all == 0 {
             example_ping_url(request)?
         } else {
             None
         };
         let times = request.time_formatter();
         // If the last rows of a list were deleted, the page before is shown.
-        let wanted = CheckListQuery {
-            page: wanted.page.min(found.div_ceil(wanted.page_size).max(1)),
-            ..wanted
+        let query = CheckListQuery {
+            page: query.page.min(found.div_ceil(query.page_size).max(1)),
+            ..query
         };
-        let shown = sort_page(scan.items, &wanted);
-        let back = ListReturn::from_query(&wanted);
+        let shown = sort_page(scan.items, &query);
+        let back = ListReturn::from_query(&query);
         let mut rows = Vec::with_capacity(shown.len());
         for id in shown {
             // A check that was deleted in the meantime is left out. The lock is held for one check
@@ -343,98 +343,102 @@ impl CheckList {
             .map(|_| request.page_url(&Page::AccountList()));
         let ping = format!("{}/ping/", request.base_url().as_str());
         Ok(Self {
-            wanted,
+            query,
             page_url,
             tiles,
             tags,
             rows,
             all,
             found,
-            first,
+            example_url,
             keys,
             add,
             bulk,
             account,
             channels,
             ping,
-            given: None,
+            submitted: None,
         })
     }
 
     /// URL of the list, if this page has another one.
     fn address(&self) -> Option<String> {
-        self.given.is_some().then(|| self.url_for(&self.wanted))
+        self.submitted.is_some().then(|| self.url_for(&self.query))
     }
 
     /// Range of the rows that are shown: `1–250`.
     fn span(&self) -> String {
-        let first = (self.wanted.page - 1) * self.wanted.page_size + 1;
+        let first = (self.query.page - 1) * self.query.page_size + 1;
         format!("{first}–{}", first + self.rows.len().max(1) - 1)
     }
 
     /// URL of the previous page.
     fn earlier(&self) -> Option<String> {
-        (self.wanted.page > 1).then(|| {
+        (self.query.page > 1).then(|| {
             self.url_for(&CheckListQuery {
-                page: self.wanted.page - 1,
-                ..self.wanted.clone()
+                page: self.query.page - 1,
+                ..self.query.clone()
             })
         })
     }
 
     fn later(&self) -> Option<String> {
-        let more = self.wanted.page * self.wanted.page_size < self.found;
+        let more = self.query.page * self.query.page_size < self.found;
         more.then(|| {
             self.url_for(&CheckListQuery {
-                page: self.wanted.page + 1,
-                ..self.wanted.clone()
+                page: self.query.page + 1,
+                ..self.query.clone()
             })
         })
     }
 
     /// True if the check was ticked in the submitted form.
     fn is_ticked(&self, row: &CheckListRow) -> bool {
-        self.given
+        self.submitted
             .as_ref()
-            .is_some_and(|given| given.selected.contains(&row.id))
+            .is_some_and(|submitted| submitted.selected.contains(&row.id))
     }
 
     fn is_all(&self) -> bool {
-        self.given.as_ref().is_some_and(|given| given.is_all)
+        self.submitted
+            .as_ref()
+            .is_some_and(|submitted| submitted.is_all)
     }
 
     fn tag(&self) -> &str {
-        self.given.as_ref().map_or("", |given| &given.tag)
+        self.submitted
+            .as_ref()
+            .map_or("", |submitted| &submitted.tag)
     }
 
     fn is_chosen(&self, channel: &str) -> bool {
-        self.given
+        self.submitted
             .as_ref()
-            .is_some_and(|given| given.channel == channel)
+            .is_some_and(|submitted| submitted.channel == channel)
     }
 
-    fn url_for(&self, wanted: &CheckListQuery) -> String {
-        format!("{}{}", self.page_url, wanted.to_query_string())
+    fn url_for(&self, query: &CheckListQuery) -> String {
+        format!("{}{}", self.page_url, query.to_query_string())
     }
 
     /// URL of the same list sorted by this column, or in reverse if it is already.
     fn sorted(&self, by: SortKey) -> String {
-        let is_reversed = self.wanted.order.key == by && !self.wanted.order.is_reversed;
-        self.full_url_for(&self.wanted.with_change(|wanted| {
-            wanted.order = SortOrder {
+        let is_reversed = self.query.order.key == by && !self.query.order.is_reversed;
+        self.full_url_for(&self.query.with_change(|query| {
+            query.order = SortOrder {
                 key: by,
                 is_reversed,
             }
         }))
     }
 
-    fn full_url_for(&self, wanted: &CheckListQuery) -> String {
-        format!("{}{}", self.page_url, wanted.to_full_query_string())
+    fn full_url_for(&self, query: &CheckListQuery) -> String {
+        format!("{}{}", self.page_url, query.to_full_query_string())
     }
 
     /// Value of `aria-sort` for a column.
     fn order(&self, by: SortKey) -> &'static str {
-        match (self.wanted.order.key == by, self.wanted.order.is_reversed) {
+        match (self.query.order.key == by, self.query.order.is_reversed) {
             (false, _) => "none",
             (true, false) => "ascending",
             (true, true) => "descending",
@@ -446,8 +450,8 @@ impl CheckList {
         let size = |size| {
             (
                 size,
-                size == self.wanted.page_size,
-                self.full_url_for(&self.wanted.with_change(|wanted| wanted.page_size = size)),
+                size == self.query.page_size,
+                self.full_url_for(&self.query.with_change(|query| query.page_size = size)),
             )
         };
         ListPreferences::PAGE_SIZES.into_iter().map(size).collect()
@@ -455,25 +459,25 @@ impl CheckList {
 
     /// Hidden fields of the search form: the filter without the search and the tags.
     fn kept(&self) -> Vec<(&'static str, String)> {
-        let wanted = self.wanted.with_change(|wanted| {
-            wanted.search.clear();
-            wanted.tags.clear();
+        let query = self.query.with_change(|query| {
+            query.search.clear();
+            query.tags.clear();
         });
-        wanted.pairs()
+        query.pairs()
     }
 }
 
 impl StatusTile {
-    fn new(shown: DisplayStatus, seen: &ListScan, wanted: &CheckListQuery, page_url: &str) -> Self {
-        let is_on = wanted.statuses.contains(&shown);
-        let toggled = wanted.with_change(|wanted| {
-            if !wanted.statuses.remove(&shown) {
-                wanted.statuses.insert(shown);
+    fn new(shown: DisplayStatus, scan: &ListScan, query: &CheckListQuery, page_url: &str) -> Self {
+        let is_on = query.statuses.contains(&shown);
+        let toggled = query.with_change(|query| {
+            if !query.statuses.remove(&shown) {
+                query.statuses.insert(shown);
             }
         });
         Self {
             shown,
-            count: seen.status_count(shown),
+            count: scan.status_count(shown),
             is_on,
             link: format!("{page_url}{}", toggled.to_query_string()),
         }

@@ -19,9 +19,12 @@ use crate::http::common::reply::HttpError;
 use crate::operations::{self, OperationError};
 
 #[derive(Template)]
-#[template(path = "choose.html", config = "src/http/dashboard/askama.toml")]
+#[template(
+    path = "choose_password.html",
+    config = "src/http/dashboard/askama.toml"
+)]
 struct ChoosePasswordPage<'a> {
-    frame: Layout,
+    layout: Layout,
     /// True for the first owner, who also enters a code and a name.
     is_setup: bool,
     /// True for an invited user, who has no password yet.
@@ -80,7 +83,7 @@ fn render_form(
 ) -> HtmlPage {
     let title = if is_first { "Welcome" } else { "New password" };
     let choose = ChoosePasswordPage {
-        frame: request.layout(title),
+        layout: request.layout(title),
         is_setup,
         is_first,
         code,

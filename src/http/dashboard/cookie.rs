@@ -1,5 +1,5 @@
-//! Cookies of a session and of a known browser: their names and attributes in every deployment, and
-//! how a request is searched for them.
+//! Cookies of a session and of a known browser: their names, their attributes, and how they are
+//! read from a request.
 
 use hyper::header::{COOKIE, HeaderMap};
 

@@ -25,11 +25,11 @@ impl FormData {
     pub(super) async fn read(
         body: IncomingBody<'_>,
         budget: &ByteBudget,
-        outgoing: &ResponseWriter,
+        response_writer: &ResponseWriter,
     ) -> Result<Self, PageError> {
         let bytes = request_body::read_whole(body, MAX_FORM_BYTES, budget).await?;
         let is_short = bytes.len() <= INLINE_PARSE_BYTES;
-        let read = outgoing
+        let read = response_writer
             .run_if_short(is_short, move || Self::parse(&bytes))
             .await?;
         read.ok_or_else(|| HttpError::BadRequest("the form data is invalid".into()).into())

@@ -23,7 +23,7 @@ pub(crate) struct Layout {
     /// Message about the action that led to the page.
     pub(crate) notice: Option<FlashMessage>,
     /// Messages for the viewer.
-    pub(crate) notes: Vec<Banner>,
+    pub(crate) banners: Vec<Banner>,
     /// Project that the page belongs to.
     pub(crate) project: Option<CurrentProject>,
     /// Name of the signed-in user.
@@ -53,7 +53,7 @@ pub(super) const MAX_PROJECTS_IN_MENU: usize = 20;
 
 impl Layout {
     pub(super) fn for_request(request: &PageRequest, title: String) -> Self {
-        let here = request.project().ok().map(|project| CurrentProject {
+        let project = request.project().ok().map(|project| CurrentProject {
             uuid: project.uuid,
             name: project.name.as_str().into(),
             all: menu_projects(request),
@@ -63,13 +63,13 @@ impl Layout {
             theme: request.viewer.theme.name(),
             has_shortcuts: request.viewer.has_shortcuts,
             notice: FlashMessage::from_code(request.query.get("m")),
-            notes: collect_banners(request),
-            project: here,
+            banners: collect_banners(request),
+            project: project,
             user: request
                 .viewer
                 .signed_in
                 .as_ref()
-                .map(|person| person.user.name.as_str().into()),
+                .map(|signed_in| signed_in.user.name.as_str().into()),
             is_owner: request.viewer.is_allowed(super::RequiredRight::Owner, None),
             page: Some(request.page.clone()),
             ..Self::without_user(&request.dashboard, "")
@@ -83,7 +83,7 @@ impl Layout {
             theme: "system",
             has_shortcuts: true,
             notice: None,
-            notes: Vec::new(),
+            banners: Vec::new(),
             project: None,
             user: None,
             is_owner: false,
@@ -109,8 +109,8 @@ impl Layout {
     }
 
     /// Adds a message.
-    pub(crate) fn with_banner(mut self, note: Option<Banner>) -> Self {
-        self.notes.extend(note);
+    pub(crate) fn with_banner(mut self, banner: Option<Banner>) -> Self {
+        self.banners.extend(banner);
         self
     }
 
@@ -202,7 +202,7 @@ impl Layout {
     pub(crate) fn delete_project(&self) -> String {
         self.project
             .as_ref()
-            .map(|here| self.link_to(&Page::DeleteProject(here.uuid)))
+            .map(|project| self.link_to(&Page::DeleteProject(project.uuid)))
             .unwrap_or_default()
     }
 
@@ -210,13 +210,13 @@ impl Layout {
     pub(crate) fn export(&self) -> String {
         self.project
             .as_ref()
-            .map(|here| self.link_to(&Page::Export(here.uuid)))
+            .map(|project| self.link_to(&Page::Export(project.uuid)))
             .unwrap_or_default()
     }
 
     /// Name of the project of the page.
     pub(crate) fn project_name(&self) -> &str {
-        self.project.as_ref().map_or("", |here| &here.name)
+        self.project.as_ref().map_or("", |project| &project.name)
     }
 
     /// URL of the page that creates a project.
@@ -280,7 +280,7 @@ impl Layout {
 
 /// Messages about the server: for all viewers, or only for viewers who can act on them.
 fn collect_banners(request: &PageRequest) -> Vec<Banner> {
-    let mut notes = Vec::new();
+    let mut banners = Vec::new();
     // A fragment of a page shows no messages.
     let taken = || {
         request
@@ -289,13 +289,13 @@ fn collect_banners(request: &PageRequest) -> Vec<Banner> {
             .take(request, &Page::SecondStep().to_string())
     };
     let wrong_codes = request.fragment.is_empty().then(taken).flatten();
-    notes.extend(wrong_codes.map(|text| {
+    banners.extend(wrong_codes.map(|text| {
         Banner::warning(text).with_link("Your account", request.page_url(&Page::Account()))
     }));
     if !request.handle().is_writable() {
         let text = "The database does not accept writes. Pings are answered with 503, and clients \
                     retry. Changes are not saved.";
-        notes.push(Banner::error(text));
+        banners.push(Banner::error(text));
     }
     let base_url = request.base_url();
     if let Some(address) = request
@@ -308,18 +308,18 @@ fn collect_banners(request: &PageRequest) -> Vec<Banner> {
             "Ping URLs on these pages begin with {base_url}, but you reached this page at \
              {address}. Start overdue with --base-url {address}."
         );
-        notes.push(Banner::warning(text));
+        banners.push(Banner::warning(text));
     }
     if let Ok(project) = request.project()
         && project.is_on_trial()
     {
         let name = project.name.as_str();
-        notes.push(Banner::warning(format!(
+        banners.push(Banner::warning(format!(
             "This project is on trial: no alerts are sent. To end the trial, run overdue project \
              release {name:?}."
         )));
     }
-    notes
+    banners
 }
 
 fn menu_projects(request: &PageRequest) -> Vec<(Box<str>, Uuid)> {

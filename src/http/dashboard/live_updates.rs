@@ -40,7 +40,7 @@ const POLL_TIMEOUT: Duration = Duration::from_millis(300);
 /// All hubs and streams.
 pub(super) struct LiveUpdates {
     handle: Handle,
-    outgoing: ResponseWriter,
+    response_writer: ResponseWriter,
     /// Runtime of the hubs, separate from the threads that answer pings.
     runtime: Option<runtime::Handle>,
     hubs: Mutex<HashMap<ProjectId, Arc<UpdateHub>>>,
@@ -59,11 +59,11 @@ pub(crate) struct LiveSubscription {
 
 impl LiveUpdates {
     /// Creates the state. Hubs run on the runtime of the caller.
-    pub(super) fn new(handle: Handle, outgoing: ResponseWriter) -> Arc<Self> {
+    pub(super) fn new(handle: Handle, response_writer: ResponseWriter) -> Arc<Self> {
         let runtime = runtime::Handle::try_current().ok();
         let live = Arc::new(Self {
             handle,
-            outgoing,
+            response_writer,
             runtime,
             hubs: Mutex::default(),
             stream_limit: Arc::default(),
@@ -181,7 +181,7 @@ pub(super) async fn handle_request(
         .viewer
         .signed_in
         .as_ref()
-        .and_then(|person| person.session.as_ref())
+        .and_then(|signed_in| signed_in.session.as_ref())
         .map(|session| session.id);
     let permit = live
         .stream_limit

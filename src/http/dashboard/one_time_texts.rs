@@ -74,11 +74,15 @@ impl OneTimeTexts {
 }
 
 fn text_owner(request: &PageRequest, path: &str) -> TextOwner {
-    let person = request.viewer.signed_in.as_ref();
-    let session = person
-        .and_then(|person| person.session.as_ref())
+    let signed_in = request.viewer.signed_in.as_ref();
+    let session = signed_in
+        .and_then(|signed_in| signed_in.session.as_ref())
         .map(|session| session.id);
-    (person.map(|person| person.user.id), session, path.into())
+    (
+        signed_in.map(|signed_in| signed_in.user.id),
+        session,
+        path.into(),
+    )
 }
 
 #[cfg(test)]

@@ -25,10 +25,10 @@ pub(crate) struct PageError {
 #[derive(Template)]
 #[template(path = "error.html", config = "src/http/dashboard/askama.toml")]
 struct ErrorPage<'a> {
-    frame: Layout,
+    layout: Layout,
     error: &'a PageError,
     /// Page that the viewer came from.
-    before: Option<String>,
+    previous_page: Option<String>,
 }
 
 impl PageError {
@@ -84,12 +84,12 @@ impl PageError {
     }
 
     /// The server runs without sign-in, and the `Host` may be a foreign one.
-    pub(super) fn unknown_host(came: &RequestOrigin) -> Self {
+    pub(super) fn unknown_host(origin: &RequestOrigin) -> Self {
         let text = format!(
             "This server runs without sign-in, so its pages are available only at localhost, at \
              127.0.0.1 and at the host of --base-url. You used {}. If this host is correct, start \
              overdue with it in --base-url.",
-            came.host
+            origin.host
         );
         Self::new(HttpError::Forbidden, "Unknown host", text)
     }
@@ -132,12 +132,16 @@ impl PageError {
         )
     }
 
-    /// Renders the page. `before`: URL of the previous page.
-    pub(super) fn reply(&self, site: &DashboardState, before: Option<String>) -> HttpReply {
+    /// Renders the page. `previous_page`: URL of the previous page.
+    pub(super) fn reply(
+        &self,
+        dashboard: &DashboardState,
+        previous_page: Option<String>,
+    ) -> HttpReply {
         let page = ErrorPage {
-            frame: Layout::without_user(site, self.title),
+            layout: Layout::without_user(dashboard, self.title),
             error: self,
-            before,
+            previous_page,
         };
         // Rendering only formats values and does not fail.
         self.http_error.to_page(page.render().unwrap_or_default())
@@ -227,8 +231,8 @@ impl From<StoreError> for PageError {
         tracing::error!("database read for a page failed: {error}");
         Self::new(
             HttpError::Unavailable,
-            "Cannot be read",
-            "This cannot be read from the database at the moment. Try again in a few seconds.",
+            "Database error",
+            "This page cannot be read from the database at the moment. Try again in a few seconds.",
         )
     }
 }

@@ -289,7 +289,7 @@ pub(crate) async fn handle_request(
     with_security_headers(dashboard, &origin, reply)
 }
 
-/// Page of this server that sent the form, whatever host the browser names.
+/// URL of the page of this server that sent the request. The host in its `Referer` is ignored.
 fn referring_page(
     dashboard: &DashboardState,
     request: &Request<IncomingBody<'_>>,
@@ -348,13 +348,13 @@ async fn handle_page(
             return Ok(live_updates::session_ended_reply());
         }
         if is_form && page != Page::Logout() {
-            let form = FormData::read(body, budget, &dashboard.outgoing).await?;
+            let form = FormData::read(body, budget, &dashboard.response_writer).await?;
             let shared_dashboard = Arc::clone(dashboard);
             let path = url_with_query(dashboard, &page, head.uri.query());
             return page_reply(
                 dashboard,
                 dashboard
-                    .outgoing
+                    .response_writer
                     .run_blocking(move || {
                         session_expired::render_page(&shared_dashboard, &path, &form)
                     })
@@ -399,7 +399,7 @@ async fn handle_page(
     }
     let back = request.list_return();
     let done = if is_form {
-        let form = FormData::read(body, budget, &dashboard.outgoing).await?;
+        let form = FormData::read(body, budget, &dashboard.response_writer).await?;
         dispatch_post(request, form).await?
     } else {
         match request.viewer.is_anonymous() {
@@ -444,9 +444,10 @@ async fn handle_page(
             })
         }
         PageResponse::Html(html) => page_reply(dashboard, html, zips).await,
-        PageResponse::Download { name, content } => {
-            Ok(attachment(&name, dashboard.outgoing.buffer(content).await?))
-        }
+        PageResponse::Download { name, content } => Ok(attachment(
+            &name,
+            dashboard.response_writer.buffer(content).await?,
+        )),
         PageResponse::Stream { name, content } => Ok(attachment(&name, content)),
     }
 }
@@ -481,13 +482,13 @@ async fn page_reply(
     let zips = zips && text.len() > COMPRESSION_THRESHOLD;
     let bytes = if zips {
         dashboard
-            .outgoing
+            .response_writer
             .run_blocking(move || assets::gzip(text.as_bytes(), Compression::fast()))
             .await?
     } else {
         text.into_bytes()
     };
-    let content = dashboard.outgoing.buffer(bytes).await?;
+    let content = dashboard.response_writer.buffer(bytes).await?;
     let mut reply = match error {
         Some(error) => error.to_page(content),
         None => reply::page(content),
@@ -511,7 +512,7 @@ async fn page_reply(
 fn asset_reply(file: &'static assets::File, headers: &HeaderMap) -> HttpReply {
     let zips = accepts_gzip(headers);
     let (plain, zipped) = file.bodies();
-    let mut reply = reply::content(file.kind, if zips { zipped } else { plain });
+    let mut reply = reply::content(file.content_type, if zips { zipped } else { plain });
     if zips {
         reply::set_header(&mut reply, CONTENT_ENCODING, "gzip");
     }
@@ -575,9 +576,9 @@ fn redirect_url(
         page if matches!(page.scope(), Scope::Check(_)) => back.url_with_return(&link),
         _ => link,
     };
-    let mark = if link.contains('?') { '&' } else { '?' };
+    let separator = if link.contains('?') { '&' } else { '?' };
     notice.map_or_else(
         || link.clone(),
-        |notice| format!("{link}{mark}m={}", notice.code),
+        |notice| format!("{link}{separator}m={}", notice.code),
     )
 }

@@ -123,7 +123,7 @@ impl PageRequest {
         self.viewer
             .signed_in
             .as_ref()
-            .map_or("", |person| person.user.name.as_str())
+            .map_or("", |signed_in| signed_in.user.name.as_str())
     }
 
     /// Base URL of the service.

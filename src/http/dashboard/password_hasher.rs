@@ -1,5 +1,5 @@
-//! Hashes passwords on the threads for slow work: two at a time, so that guessing leaves threads
-//! and memory to others.
+//! Hashes passwords on the threads for slow work: two at a time, so that clients that guess
+//! passwords do not use up the threads and the memory.
 
 use std::time::Duration;
 
@@ -13,26 +13,26 @@ use crate::util::random::Random;
 
 /// Maximum number of hashes computed at the same time.
 const MAX_HASHES: usize = 2;
-/// Maximum time that a hash waits for its turn.
+/// Maximum time that a hash waits for a permit.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Hashes passwords, at most two at a time.
 pub(super) struct PasswordHasher {
     permits: Semaphore,
-    outgoing: ResponseWriter,
+    response_writer: ResponseWriter,
     random: Random,
 }
 
 impl PasswordHasher {
-    pub(super) fn new(outgoing: ResponseWriter, random: Random) -> Self {
+    pub(super) fn new(response_writer: ResponseWriter, random: Random) -> Self {
         Self {
             permits: Semaphore::new(MAX_HASHES),
-            outgoing,
+            response_writer,
             random,
         }
     }
 
-    /// Checks a password against a hash. Without a hash it takes as long.
+    /// Checks a password against a hash. Takes the same time if there is no hash.
     pub(super) async fn verify(
         &self,
         password: &str,
@@ -55,7 +55,7 @@ impl PasswordHasher {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
-        self.outgoing
+        self.response_writer
             .run_with_permit(&self.permits, QUEUE_TIMEOUT, work)
             .await
     }

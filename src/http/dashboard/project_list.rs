@@ -25,7 +25,7 @@ const MAX_NAMED_DOWN: usize = 3;
 #[derive(Template)]
 #[template(path = "projects.html", config = "src/http/dashboard/askama.toml")]
 struct ProjectListPage {
-    frame: Layout,
+    layout: Layout,
     projects: Vec<ProjectListRow>,
     hidden: Option<String>,
 }
@@ -34,7 +34,7 @@ struct ProjectListPage {
 #[derive(Template)]
 #[template(path = "_projects.html", config = "src/http/dashboard/askama.toml")]
 struct ProjectListFragment {
-    frame: Layout,
+    layout: Layout,
     projects: Vec<ProjectListRow>,
 }
 
@@ -42,7 +42,7 @@ struct ProjectListFragment {
 #[derive(Template)]
 #[template(path = "_switcher.html", config = "src/http/dashboard/askama.toml")]
 struct ProjectMenuFragment {
-    frame: Layout,
+    layout: Layout,
     projects: Vec<ProjectListRow>,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
             .map(|project| project_row(request, project))
             .collect();
         return Ok(HtmlPage::from_template(&ProjectMenuFragment {
-            frame: request.layout("Projects"),
+            layout: request.layout("Projects"),
             projects,
         })
         .into());
@@ -109,16 +109,16 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
             .map(|(_, count)| count)
             .sum()
     };
-    let frame = request
+    let layout = request
         .layout("Projects")
         .with_check_counts(count(DisplayStatus::Late), count(DisplayStatus::Down));
     Ok(match &*request.fragment {
         "projects" => HtmlPage::from_template(&ProjectListFragment {
-            frame,
+            layout,
             projects: rows,
         }),
         _ => HtmlPage::from_template(&ProjectListPage {
-            frame,
+            layout,
             projects: rows,
             hidden,
         }),

@@ -21,7 +21,7 @@ use crate::operations::{self, OperationError, project::ProjectChanges};
 #[derive(Template)]
 #[template(path = "settings.html", config = "src/http/dashboard/askama.toml")]
 struct ProjectSettingsPage {
-    frame: Layout,
+    layout: Layout,
     name: String,
     name_error: Option<String>,
     may_write: bool,
@@ -29,14 +29,14 @@ struct ProjectSettingsPage {
     api_keys: Vec<KeyListRow>,
     ping_keys: Vec<KeyListRow>,
     /// Key that was just created.
-    made: Option<String>,
+    new_key: Option<String>,
     /// Submitted label of a new key, and of a new ping key.
     label: String,
     label_error: Option<&'static str>,
     ping_label: String,
     ping_label_error: Option<&'static str>,
     is_read_only: bool,
-    people: Vec<ProjectMemberRow>,
+    members: Vec<ProjectMemberRow>,
     ping_log_limit: String,
     check_limit: String,
     limit_error: Option<&'static str>,
@@ -51,7 +51,7 @@ pub(super) struct KeyListRow {
     access: &'static str,
     label: String,
     hint: String,
-    made: DisplayTime,
+    created: DisplayTime,
     used: Option<(DisplayTime, IpAddr)>,
     is_unused_since_import: bool,
     /// Text of a ping key, which may be shown again.
@@ -60,7 +60,7 @@ pub(super) struct KeyListRow {
 
 struct ProjectMemberRow {
     name: String,
-    may: &'static str,
+    access: &'static str,
 }
 
 /// Errors in one of the submitted forms.
@@ -81,7 +81,7 @@ fn render_page(request: &PageRequest, errors: SettingsFormErrors) -> Result<Html
     let may_write = request.is_allowed(RequiredRight::Write);
     let is_owner = request.is_allowed(RequiredRight::Owner);
     let path = Page::Settings(project.uuid).to_string();
-    let made = if may_write {
+    let new_key = if may_write {
         request.dashboard.one_time_texts.take(request, &path)
     } else {
         None
@@ -95,7 +95,7 @@ fn render_page(request: &PageRequest, errors: SettingsFormErrors) -> Result<Html
         .iter()
         .map(|(_, key)| key_row(request, key))
         .partition(|row| row.text.is_some());
-    let is_secret = made.is_some() || !ping_keys.is_empty();
+    let is_secret = new_key.is_some() || !ping_keys.is_empty();
     let limit = project
         .check_limit
         .map(|limit| limit.to_string())
@@ -124,20 +124,20 @@ fn render_page(request: &PageRequest, errors: SettingsFormErrors) -> Result<Html
         |(pings, checks, reason)| (pings, checks, Some(reason)),
     );
     let settings = ProjectSettingsPage {
-        frame: request.layout("Settings"),
+        layout: request.layout("Settings"),
         name: name.unwrap_or_else(|| project.name.as_str().into()),
         name_error,
         may_write,
         is_owner,
         api_keys,
         ping_keys,
-        made,
+        new_key,
         label: label.unwrap_or_default(),
         label_error,
         ping_label: ping_label.unwrap_or_default(),
         ping_label_error,
         is_read_only: access == Some(KeyAccess::ReadOnly),
-        people: project_members(request, project),
+        members: project_members(request, project),
         ping_log_limit: pings,
         check_limit: checks,
         limit_error,
@@ -168,10 +168,10 @@ fn render_page(request: &PageRequest, errors: SettingsFormErrors) -> Result<Html
 
 /// True if a critical action requires the password.
 pub(super) fn needs_password(request: &PageRequest) -> bool {
-    let person = request.viewer.signed_in.as_ref();
-    let session = person
-        .filter(|person| person.user.password.is_some())
-        .and_then(|person| person.session.as_ref());
+    let signed_in = request.viewer.signed_in.as_ref();
+    let session = signed_in
+        .filter(|signed_in| signed_in.user.password.is_some())
+        .and_then(|signed_in| signed_in.session.as_ref());
     session.is_some_and(|session| !session.is_confirmed(request.now))
 }
 
@@ -185,7 +185,7 @@ fn key_row(request: &PageRequest, key: &ProjectKey) -> KeyListRow {
         },
         label: key.label.as_str().into(),
         hint: key.hint.as_ref().into(),
-        made: DisplayTime::relative(key.created, &request.time_formatter()),
+        created: DisplayTime::relative(key.created, &request.time_formatter()),
         used: key.last_use.map(|used| {
             (
                 DisplayTime::relative(used.at, &request.time_formatter()),
@@ -203,24 +203,24 @@ fn key_row(request: &PageRequest, key: &ProjectKey) -> KeyListRow {
 
 fn project_members(request: &PageRequest, project: &Project) -> Vec<ProjectMemberRow> {
     request.handle().with_state(|state| {
-        let mut people: Vec<_> = state
+        let mut members: Vec<_> = state
             .users
             .iter()
             .filter(|user| !user.disabled)
             .filter_map(|user| {
-                let may = if user.grant.is_owner() {
+                let access = if user.grant.is_owner() {
                     "owner"
                 } else {
                     user.grant.membership_in(project.id)?.name()
                 };
                 Some(ProjectMemberRow {
                     name: user.name.as_str().into(),
-                    may,
+                    access,
                 })
             })
             .collect();
-        people.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-        people
+        members.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        members
     })
 }
 
@@ -348,9 +348,9 @@ pub(super) async fn create_key(
 }
 
 #[derive(Template)]
-#[template(path = "revoke.html", config = "src/http/dashboard/askama.toml")]
-struct RevokeKeyPage {
-    frame: Layout,
+#[template(path = "key.html", config = "src/http/dashboard/askama.toml")]
+struct KeyPage {
+    layout: Layout,
     key: KeyListRow,
     label: String,
     label_error: Option<&'static str>,
@@ -358,7 +358,7 @@ struct RevokeKeyPage {
     back: String,
 }
 
-/// Renders the confirmation page, with the effects of revoking the key.
+/// Renders the page of a key, which renames or revokes it.
 pub(super) fn show_key(request: &PageRequest, id: u64) -> Result<PageResponse, PageError> {
     let key = key_row(request, &find_key(request, id)?);
     let label = key.label.clone();
@@ -375,8 +375,8 @@ fn render_key_page(
     let project = request.project()?.uuid;
     let page_url = request.page_url(&Page::Key(project, id));
     let back = request.page_url(&Page::Settings(project));
-    Ok(HtmlPage::from_template(&RevokeKeyPage {
-        frame: request.layout("Key"),
+    Ok(HtmlPage::from_template(&KeyPage {
+        layout: request.layout("Key"),
         key,
         label,
         label_error,

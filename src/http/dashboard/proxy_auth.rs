@@ -109,14 +109,15 @@ impl ProxyAuth {
 /// request is for an unknown host.
 pub(super) async fn authenticate(
     dashboard: &DashboardState,
-    came: &RequestOrigin,
+    origin: &RequestOrigin,
     headers: &HeaderMap,
     peer: SocketAddr,
 ) -> Result<Option<SignedInUser>, PageError> {
-    let Some(forward) = &dashboard.config.proxy_auth else {
+    let Some(proxy_auth) = &dashboard.config.proxy_auth else {
         return Ok(None);
     };
-    if !is_trusted(peer.ip(), &dashboard.trusted_proxies) || !headers.contains_key(&forward.header)
+    if !is_trusted(peer.ip(), &dashboard.trusted_proxies)
+        || !headers.contains_key(&proxy_auth.header)
     {
         return Ok(None);
     }
@@ -125,57 +126,62 @@ pub(super) async fn authenticate(
     if dashboard.handle.with_state(|state| state.users.is_empty()) {
         return Ok(None);
     }
-    let mut values = headers.get_all(&forward.header).into_iter();
-    let header_name = match (
+    let mut values = headers.get_all(&proxy_auth.header).into_iter();
+    let name_in_header = match (
         values
             .next()
             .and_then(|value| std::str::from_utf8(value.as_bytes()).ok()),
         values.next(),
     ) {
         (Some(value), None) => value,
-        _ => return Err(invalid_header_error(forward, "it must occur exactly once")),
+        _ => {
+            return Err(invalid_header_error(
+                proxy_auth,
+                "it must occur exactly once",
+            ));
+        }
     };
-    let name =
-        UserName::parse(header_name).map_err(|reason| invalid_header_error(forward, reason))?;
+    let name = UserName::parse(name_in_header)
+        .map_err(|reason| invalid_header_error(proxy_auth, reason))?;
     let sent_secret_hash = headers
         .get(&SECRET_HEADER)
         .map(|value| SecretHash::of(value.as_bytes()));
-    if forward.secret.is_some() && sent_secret_hash != forward.secret {
+    if proxy_auth.secret.is_some() && sent_secret_hash != proxy_auth.secret {
         tracing::warn!(peer = %peer.ip(), "a proxy named a user without sending the right secret");
         return Err(PageError::new(
             HttpError::Forbidden,
-            "Proxy without the secret",
-            "The proxy did not send the secret of --auth-header-secret-file.",
+            "Proxy not authenticated",
+            "The proxy did not send the secret from the file of --auth-header-secret-file.",
         ));
     }
     // Another site may point its name to the proxy, and the proxy may recognize the browser by
     // other means than a cookie.
-    if let Some(host) = came.unknown_host(dashboard) {
+    if let Some(host) = origin.unknown_host(dashboard) {
         return Err(PageError::unknown_host_behind_proxy(host));
     }
     let known = dashboard
         .handle
         .with_state(|state| state.users.by_name(&name).cloned());
-    let user = match (known, forward.new_user_membership) {
+    let user = match (known, proxy_auth.new_user_membership) {
         (Some(user), _) => user,
-        (None, Some(kind)) if name.as_str() == header_name => {
+        (None, Some(kind)) if name.as_str() == name_in_header => {
             create_user(dashboard, name, kind, peer.ip()).await?
         }
-        (None, _) => return Err(unknown_user_error(header_name)),
+        (None, _) => return Err(unknown_user_error(name_in_header)),
     };
     // Names chosen here are compared after folding. Another system may have distinguished them.
-    if user.name.as_str() != header_name {
+    if user.name.as_str() != name_in_header {
         if let Some(suppressed) = SIMILAR_NAME_LOG_LIMIT.admit(dashboard.handle.now()) {
             tracing::warn!(
-                name = header_name,
+                name = name_in_header,
                 user = user.name.as_str(),
                 "a proxy named a user whose name is spelled differently here{suppressed}"
             );
         }
-        return Err(unknown_user_error(header_name));
+        return Err(unknown_user_error(name_in_header));
     }
     if user.disabled {
-        Err(unknown_user_error(header_name))
+        Err(unknown_user_error(name_in_header))
     } else {
         Ok(Some(SignedInUser {
             user,
@@ -254,10 +260,10 @@ fn unknown_user_error(name: &str) -> PageError {
     )
 }
 
-fn invalid_header_error(forward: &ProxyAuth, reason: &str) -> PageError {
+fn invalid_header_error(proxy_auth: &ProxyAuth, reason: &str) -> PageError {
     let text = format!(
         "The header {} does not name one user: {reason}.",
-        forward.header
+        proxy_auth.header
     );
     PageError::new(
         HttpError::BadRequest("the proxy does not name exactly one user".into()),

@@ -24,7 +24,7 @@ use crate::util::sync::lock;
 const CODE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Number of wrong codes that end an attempt: see [limits](crate::docs::limits).
 const MAX_WRONG_CODES: u32 = 5;
-/// Maximum number of waiting attempts: see [limits](crate::docs::limits). Above it the oldest is
+/// Maximum number of pending attempts: see [limits](crate::docs::limits). Above it the oldest is
 /// dropped.
 const MAX_PENDING: usize = 1000;
 
@@ -32,9 +32,9 @@ static FAILED_CODE_LOG_LIMIT: LogLimit = LogLimit::new();
 static THROTTLED_CODE_LOG_LIMIT: LogLimit = LogLimit::new();
 
 #[derive(Template)]
-#[template(path = "code.html", config = "src/http/dashboard/askama.toml")]
+#[template(path = "second_step.html", config = "src/http/dashboard/askama.toml")]
 struct SecondStepPage<'a> {
-    frame: Layout,
+    layout: Layout,
     /// Token of the attempt.
     attempt: &'a str,
     is_wrong: bool,
@@ -59,9 +59,9 @@ struct PendingSignIn {
 pub(super) struct PendingSignIns(Mutex<HashMap<SecretHash, PendingSignIn>>);
 
 impl PendingSignIns {
-    fn insert(&self, attempt: SecretHash, waiting: PendingSignIn) {
+    fn insert(&self, attempt: SecretHash, pending: PendingSignIn) {
         let mut all = self.lock();
-        all.retain(|_, old| waiting.started < old.started + CODE_TIMEOUT);
+        all.retain(|_, old| pending.started < old.started + CODE_TIMEOUT);
         let oldest = all
             .iter()
             .min_by_key(|(_, old)| old.started)
@@ -69,28 +69,28 @@ impl PendingSignIns {
         if let Some(oldest) = oldest.filter(|_| all.len() >= MAX_PENDING) {
             all.remove(&oldest);
         }
-        all.insert(attempt, waiting);
+        all.insert(attempt, pending);
     }
 
     fn get(&self, attempt: &SecretHash, now: Duration) -> Option<PendingSignIn> {
         self.lock()
             .get(attempt)
-            .filter(|waiting| now < waiting.started + CODE_TIMEOUT)
+            .filter(|pending| now < pending.started + CODE_TIMEOUT)
             .cloned()
     }
 
     /// Counts a wrong code. Returns true if another code may be tried.
     fn record_failure(&self, attempt: &SecretHash) -> bool {
         let mut all = self.lock();
-        let Some(waiting) = all.get_mut(attempt) else {
+        let Some(pending) = all.get_mut(attempt) else {
             return false;
         };
-        waiting.wrong_codes += 1;
-        let goes_on = waiting.wrong_codes < MAX_WRONG_CODES;
-        if !goes_on {
+        pending.wrong_codes += 1;
+        let may_retry = pending.wrong_codes < MAX_WRONG_CODES;
+        if !may_retry {
             all.remove(attempt);
         }
-        goes_on
+        may_retry
     }
 
     fn remove(&self, attempt: &SecretHash) {
@@ -106,15 +106,15 @@ impl PendingSignIns {
 pub(super) fn begin_second_step(
     request: &PageRequest,
     user: UserId,
-    checked: PasswordHash,
-    renewed: Option<PasswordHash>,
+    verified_hash: PasswordHash,
+    new_hash: Option<PasswordHash>,
     next: &str,
 ) -> PageResponse {
     let attempt = request.handle().random().url_safe::<32>();
-    let waiting = PendingSignIn {
+    let pending = PendingSignIn {
         user,
-        verified_hash: checked,
-        new_hash: renewed,
+        verified_hash,
+        new_hash,
         next_url: next.into(),
         started: request.handle().clock().uptime(),
         wrong_codes: 0,
@@ -122,13 +122,13 @@ pub(super) fn begin_second_step(
     request
         .dashboard
         .pending_sign_ins
-        .insert(SecretHash::of(attempt.as_bytes()), waiting);
+        .insert(SecretHash::of(attempt.as_bytes()), pending);
     render_form(request, &attempt, false).into()
 }
 
 fn render_form(request: &PageRequest, attempt: &str, is_wrong: bool) -> HtmlPage {
     HtmlPage::from_template(&SecondStepPage {
-        frame: request.layout("Sign in"),
+        layout: request.layout("Sign in"),
         attempt,
         is_wrong,
     })
@@ -146,12 +146,12 @@ pub(super) async fn post(
     let found = dashboard
         .pending_sign_ins
         .get(&attempt, request.handle().clock().uptime());
-    let user = found.as_ref().and_then(|waiting| {
+    let user = found.as_ref().and_then(|pending| {
         request
             .handle()
-            .with_state(|state| state.users.get(waiting.user).cloned())
+            .with_state(|state| state.users.get(pending.user).cloned())
     });
-    let (Some(waiting), Some(user)) = (found, user) else {
+    let (Some(pending), Some(user)) = (found, user) else {
         return Ok(sign_in::restart_sign_in(
             request,
             "The sign-in has timed out. Sign in again.",
@@ -184,17 +184,17 @@ pub(super) async fn post(
     }
     dashboard.pending_sign_ins.remove(&attempt);
     let PendingSignIn {
-        verified_hash: checked,
-        new_hash: renewed,
+        verified_hash,
+        new_hash,
         next_url: next,
         ..
-    } = waiting;
+    } = pending;
     let entered = sign_in::open_session(
         request,
         &user,
         VerifiedCredentials {
-            verified_hash: checked,
-            new_hash: renewed,
+            verified_hash,
+            new_hash,
             second_factor: proof,
             is_code_counted,
         },

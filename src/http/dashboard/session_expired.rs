@@ -12,9 +12,12 @@ use crate::http::common::reply::HttpError;
 const PASSWORD_FIELDS: [&str; 2] = ["password", "new"];
 
 #[derive(Template)]
-#[template(path = "again.html", config = "src/http/dashboard/askama.toml")]
+#[template(
+    path = "session_expired.html",
+    config = "src/http/dashboard/askama.toml"
+)]
 struct SessionExpiredPage<'a> {
-    frame: Layout,
+    layout: Layout,
     /// Target of the form.
     path: &'a str,
     fields: Vec<(&'a str, &'a str)>,
@@ -31,7 +34,7 @@ pub(super) fn render_page(dashboard: &DashboardState, path: &str, form: &FormDat
         .filter(|(name, _)| !PASSWORD_FIELDS.contains(name))
         .collect();
     HtmlPage::from_template(&SessionExpiredPage {
-        frame: Layout::without_user(dashboard, "Signed out"),
+        layout: Layout::without_user(dashboard, "Signed out"),
         path,
         fields,
     })

@@ -39,9 +39,9 @@ static FAILED_SIGN_IN_LOG_LIMIT: LogLimit = LogLimit::new();
 static THROTTLED_SIGN_IN_LOG_LIMIT: LogLimit = LogLimit::new();
 
 #[derive(Template)]
-#[template(path = "login.html", config = "src/http/dashboard/askama.toml")]
+#[template(path = "sign_in.html", config = "src/http/dashboard/askama.toml")]
 struct SignInPage<'a> {
-    frame: Layout,
+    layout: Layout,
     /// Submitted name.
     name: &'a str,
     next: &'a str,
@@ -77,7 +77,7 @@ fn render_form(
     };
     let is_plaintext = request.origin.is_plaintext(&request.dashboard.base_url);
     HtmlPage::from_template(&SignInPage {
-        frame: request.layout("Sign in"),
+        layout: request.layout("Sign in"),
         name,
         next,
         error,
@@ -92,8 +92,8 @@ pub(super) async fn post(
     form: &FormData,
 ) -> Result<PageResponse, PageError> {
     let dashboard = &request.dashboard;
-    let shown = form.get("name");
-    let name = UserName::parse(shown).ok();
+    let submitted_name = form.get("name");
+    let name = UserName::parse(submitted_name).ok();
     let attempt = begin_attempt(request, name.as_ref())?;
     let found = name.as_ref().and_then(|name| {
         request
@@ -102,7 +102,7 @@ pub(super) async fn post(
     });
     let user = found.filter(|user| !user.disabled);
     let hash = user.as_ref().and_then(|user| user.password.clone());
-    let checked = dashboard
+    let password_match = dashboard
         .password_hasher
         .verify(form.get("password"), hash.clone())
         .await?;
@@ -116,19 +116,19 @@ pub(super) async fn post(
         }
         Ok(render_form(
             request,
-            shown,
+            submitted_name,
             form.get("next"),
             Some("Wrong name or password."),
         )
         .with_invalid_form()
         .into())
     };
-    let (PasswordMatch::Right { needs_rehash: old }, Some(user), Some(hash)) =
-        (checked, user, hash)
+    let (PasswordMatch::Right { needs_rehash }, Some(user), Some(hash)) =
+        (password_match, user, hash)
     else {
         return refused();
     };
-    let renewed = if old {
+    let new_hash = if needs_rehash {
         rehash_password(dashboard, form.get("password"), &user).await?
     } else {
         None
@@ -139,17 +139,17 @@ pub(super) async fn post(
             request,
             user.id,
             hash,
-            renewed,
+            new_hash,
             form.get("next"),
         ));
     }
-    let entering = VerifiedCredentials {
+    let credentials = VerifiedCredentials {
         verified_hash: hash,
-        new_hash: renewed,
+        new_hash,
         second_factor: None,
         is_code_counted: false,
     };
-    open_session(request, &user, entering, attempt, form.get("next"))
+    open_session(request, &user, credentials, attempt, form.get("next"))
         .await?
         .map_or_else(refused, Ok)
 }
@@ -171,22 +171,22 @@ pub(super) struct VerifiedCredentials {
 pub(super) async fn open_session(
     request: &PageRequest,
     user: &User,
-    entering: VerifiedCredentials,
+    credentials: VerifiedCredentials,
     attempt: SignInAttempt,
     next: &str,
 ) -> Result<Option<PageResponse>, PageError> {
     let VerifiedCredentials {
-        verified_hash: checked,
-        new_hash: renewed,
-        second_factor: second,
+        verified_hash,
+        new_hash,
+        second_factor,
         is_code_counted,
-    } = entering;
+    } = credentials;
     let (token, session) = new_session(request);
     let sign_in = SignIn {
         user: user.id,
-        verified_password: Some(checked),
-        rehashed_password: renewed,
-        second_factor: second,
+        verified_password: Some(verified_hash),
+        rehashed_password: new_hash,
+        second_factor,
         session,
     };
     let session = match operations::user::sign_in(request.handle(), sign_in).await {

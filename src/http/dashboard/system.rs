@@ -28,7 +28,7 @@ use crate::metrics::BackupStatus;
 #[derive(Template)]
 #[template(path = "system.html", config = "src/http/dashboard/askama.toml")]
 struct SystemPage {
-    frame: Layout,
+    layout: Layout,
     uptime_text: String,
     is_writable: bool,
     contents: String,
@@ -90,7 +90,7 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
 }
 
 fn render_page(request: &PageRequest, backup_error: Option<&'static str>) -> HtmlPage {
-    let came = &request.origin;
+    let origin = &request.origin;
     let base_url = request.base_url();
     let uptime = request.handle().clock().uptime().as_micros();
     let (projects, checks, users, waiting, first) = request.handle().with_state(|state| {
@@ -112,7 +112,7 @@ fn render_page(request: &PageRequest, backup_error: Option<&'static str>) -> Htm
         (request.dashboard.live_updates.stream_count(), "stream"),
     ];
     let system = SystemPage {
-        frame: request.layout("System"),
+        layout: request.layout("System"),
         uptime_text: format_duration(i64::try_from(uptime).unwrap_or(i64::MAX)),
         is_writable: request.handle().is_writable(),
         last_commit: request.handle().metrics().last_commit().map(format_millis),
@@ -131,13 +131,13 @@ fn render_page(request: &PageRequest, backup_error: Option<&'static str>) -> Htm
         asks_password: needs_password(request),
         backup_error,
         base_url: base_url.as_str().into(),
-        other: came.mismatched_address(base_url),
-        host: came.host.as_ref().into(),
-        peer: came.peer.to_string(),
-        address: came.client.addr.to_string(),
-        is_proxied: came.is_proxied,
-        is_peer_trusted: is_trusted(came.peer, &request.dashboard.trusted_proxies),
-        is_secure: came.is_secure(base_url),
+        other: origin.mismatched_address(base_url),
+        host: origin.host.as_ref().into(),
+        peer: origin.peer.to_string(),
+        address: origin.client.addr.to_string(),
+        is_proxied: origin.is_proxied,
+        is_peer_trusted: is_trusted(origin.peer, &request.dashboard.trusted_proxies),
+        is_secure: origin.is_secure(base_url),
         shared_address: find_shared_address(request),
     };
     let html = HtmlPage::from_template(&system);
@@ -162,14 +162,14 @@ fn find_shared_address(request: &PageRequest) -> Option<IpAddr> {
         };
         state.users.iter().map(|user| addresses(user.id)).collect()
     });
-    let people = addresses
+    let user_count = addresses
         .iter()
         .filter(|addresses| !addresses.is_empty())
         .count();
     let mut all = addresses.into_iter().flatten();
     let shared = all
         .next()
-        .filter(|shared| people > 1 && all.all(|address| address == *shared))?;
+        .filter(|shared| user_count > 1 && all.all(|address| address == *shared))?;
     (is_private_address(shared) && !is_trusted(shared, &request.dashboard.trusted_proxies))
         .then_some(shared)
 }
@@ -203,20 +203,20 @@ pub(super) async fn send_backup(
 ) -> Result<PageResponse, PageError> {
     // A backup contains every secret of the server.
     if !has_confirmed_password(&request, form.get("password")).await? {
-        let site = Arc::clone(&request.dashboard);
-        return Ok(site
-            .outgoing
+        let dashboard = Arc::clone(&request.dashboard);
+        return Ok(dashboard
+            .response_writer
             .run_blocking(move || render_page(&request, Some("enter your password")))
             .await?
             .into());
     }
-    let turn = Arc::clone(&request.dashboard.backup_permit)
+    let permit = Arc::clone(&request.dashboard.backup_permit)
         .try_acquire_owned()
         .map_err(|_| {
             let text = "A backup is already in progress. Wait until it ends, or cancel it.";
             PageError::new(HttpError::Unavailable, "Backup in progress", text)
         })?;
-    let pieces = backup::backup_chunks(request.handle().clone(), true)
+    let chunks = backup::backup_chunks(request.handle().clone(), true)
         .map_err(|_| HttpError::Unavailable)?;
     tracing::info!(
         user = request.user_name(),
@@ -232,6 +232,6 @@ pub(super) async fn send_backup(
         .collect();
     Ok(PageResponse::Stream {
         name: format!("overdue-{time}Z.backup.zst"),
-        content: ResponseBody::from_channel(pieces, turn),
+        content: ResponseBody::from_channel(chunks, permit),
     })
 }

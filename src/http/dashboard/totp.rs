@@ -1,4 +1,4 @@
-//! Second factor of the viewer's account: enabled with an authenticator app, and disabled.
+//! Page that turns the second factor of the viewer on, with an authenticator app, and off.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ const QUIET_ZONE: usize = 4;
 #[derive(Template)]
 #[template(path = "totp.html", config = "src/http/dashboard/askama.toml")]
 struct TotpPage {
-    frame: Layout,
+    layout: Layout,
     page_url: String,
     account: String,
     has_password: bool,
@@ -37,7 +37,7 @@ struct TotpPage {
     left: Option<usize>,
     most: usize,
     /// New recovery codes, one per line.
-    made: Option<String>,
+    new_codes: Option<String>,
     /// Secret to be confirmed.
     secret: String,
     picture: Option<QrCode>,
@@ -66,7 +66,7 @@ fn render_page(
     let secret = secret.unwrap_or_else(|| TotpSecret::new(request.handle().random().bytes()));
     let is_off = user.second_factor.is_none();
     let totp = TotpPage {
-        frame: request.layout("Second factor"),
+        layout: request.layout("Second factor"),
         account: request.page_url(&Page::Account()),
         has_password: user.password.is_some(),
         left: user
@@ -74,7 +74,7 @@ fn render_page(
             .as_ref()
             .map(|second| second.recovery_hashes.len()),
         most: SecondFactor::RECOVERY_CODE_COUNT,
-        made: request
+        new_codes: request
             .dashboard
             .one_time_texts
             .take(request, &page.to_string()),

@@ -25,12 +25,12 @@ const MAX_LISTED: usize = 1000;
 #[derive(Template)]
 #[template(path = "users.html", config = "src/http/dashboard/askama.toml")]
 struct UserListPage {
-    frame: Layout,
+    layout: Layout,
     users: Vec<UserListRow>,
     /// True if there are more users.
     are_more: bool,
     /// Link that was just created.
-    made: Option<String>,
+    new_link: Option<String>,
     name: String,
     name_error: Option<String>,
     granted: GrantForm,
@@ -41,7 +41,7 @@ struct UserListPage {
 struct UserListRow {
     name: String,
     link: String,
-    may: String,
+    access: String,
     status: &'static str,
     seen: Option<DisplayTime>,
 }
@@ -56,7 +56,7 @@ struct GrantForm {
 struct ProjectGrantOption {
     uuid: Uuid,
     name: String,
-    may: &'static str,
+    access: &'static str,
 }
 
 /// Renders the list of users.
@@ -83,24 +83,24 @@ fn render_page(
     errors: InviteFormErrors,
     grant: &Grant,
 ) -> HtmlPage {
-    let made = request
+    let new_link = request
         .dashboard
         .one_time_texts
         .take(request, &Page::Users().to_string());
-    let is_secret = made.is_some();
+    let is_secret = new_link.is_some();
     let all: Vec<_> = request
         .handle()
         .with_state(|state| state.users.iter().take(MAX_LISTED + 1).cloned().collect());
     let is_refused = errors.name.is_some() || errors.password.is_some();
     let users = UserListPage {
-        frame: request.layout("Users"),
+        layout: request.layout("Users"),
         are_more: all.len() > MAX_LISTED,
         users: all
             .iter()
             .take(MAX_LISTED)
             .map(|user| user_row(request, user))
             .collect(),
-        made,
+        new_link,
         name: name.into(),
         name_error: errors.name,
         granted: grant_form(request, grant),
@@ -122,7 +122,7 @@ fn render_page(
 
 fn user_row(request: &PageRequest, user: &User) -> UserListRow {
     request.handle().with_state(|state| {
-        let may = match &user.grant {
+        let access = match &user.grant {
             Grant::Owner => "owner".into(),
             Grant::Projects(projects) => {
                 let one = |(id, kind): (_, Membership)| {
@@ -148,7 +148,7 @@ fn user_row(request: &PageRequest, user: &User) -> UserListRow {
         UserListRow {
             name: user.name.as_str().into(),
             link: request.page_url(&Page::User(user.uuid)),
-            may,
+            access,
             status: user_status(user),
             seen: seen.map(|seen| DisplayTime::relative(seen, &request.time_formatter())),
         }
@@ -169,7 +169,7 @@ fn grant_form(request: &PageRequest, grant: &Grant) -> GrantForm {
             .projects()
             .take(MAX_LISTED)
             .map(|found| &found.project);
-        let may = |id| {
+        let membership = |id| {
             if grant.is_owner() {
                 None
             } else {
@@ -179,7 +179,7 @@ fn grant_form(request: &PageRequest, grant: &Grant) -> GrantForm {
         let choice = |project: &Arc<crate::domain::project::Project>| ProjectGrantOption {
             uuid: project.uuid,
             name: project.name.as_str().into(),
-            may: may(project.id).map_or("", Membership::name),
+            access: membership(project.id).map_or("", Membership::name),
         };
         GrantForm {
             is_owner: grant.is_owner(),
@@ -263,7 +263,7 @@ pub(super) async fn invite_user(
             )
             .into());
         }
-        made => made?,
+        result => result?,
     };
     log_action(request, "invited", &user);
     create_link(request, &user, &Page::Users()).await?;
@@ -296,7 +296,7 @@ fn log_action(request: &PageRequest, action: &str, whom: &User) {
 #[derive(Template)]
 #[template(path = "user.html", config = "src/http/dashboard/askama.toml")]
 struct UserPage {
-    frame: Layout,
+    layout: Layout,
     page_url: String,
     title: String,
     name: String,
@@ -304,7 +304,7 @@ struct UserPage {
     errors: UserFormErrors,
     granted: GrantForm,
     sessions: usize,
-    made: Option<String>,
+    new_link: Option<String>,
     is_own_account: bool,
     /// True if the user is a disabled owner: enabling the account makes an owner.
     is_disabled_owner: bool,
@@ -347,13 +347,13 @@ fn render_user_page(
 ) -> HtmlPage {
     let at = Page::User(user.uuid);
     let is_refused = errors != UserFormErrors::default();
-    let made = request
+    let new_link = request
         .dashboard
         .one_time_texts
         .take(request, &at.to_string());
-    let is_secret = made.is_some();
+    let is_secret = new_link.is_some();
     let one = UserPage {
-        frame: request.layout(user.name.as_str()),
+        layout: request.layout(user.name.as_str()),
         page_url: request.page_url(&at),
         title: user.name.as_str().into(),
         name: name.into(),
@@ -363,7 +363,7 @@ fn render_user_page(
         sessions: request
             .handle()
             .with_state(|state| state.users.sessions_of(user.id, request.now).count()),
-        made,
+        new_link,
         is_own_account: is_own_account(request, user),
         is_disabled_owner: user.disabled && user.grant.is_owner(),
         has_second_factor: user.second_factor.is_some(),
@@ -397,7 +397,7 @@ fn is_own_account(request: &PageRequest, user: &User) -> bool {
         .viewer
         .signed_in
         .as_ref()
-        .is_some_and(|person| person.user.id == user.id)
+        .is_some_and(|signed_in| signed_in.user.id == user.id)
 }
 
 /// Error for a critical action without the viewer's own password.
@@ -452,7 +452,7 @@ pub(super) async fn post_user(
         .viewer
         .signed_in
         .as_ref()
-        .and_then(|person| person.session.as_ref())
+        .and_then(|signed_in| signed_in.session.as_ref())
         .map(|session| session.id);
     let at = Page::User(uuid);
     if let Some(errors) = check_confirmation(request, &user, form).await? {

@@ -48,19 +48,19 @@ pub(crate) struct SignedInUser {
 impl Viewer {
     fn new(
         dashboard: &DashboardState,
-        taste: UserPreferences,
+        preferences: UserPreferences,
         grant: Option<Grant>,
-        person: Option<SignedInUser>,
+        signed_in: Option<SignedInUser>,
     ) -> Self {
-        let zone = taste
+        let zone = preferences
             .zone
             .unwrap_or_else(|| dashboard.config.default_zone.clone());
         Self {
             zone,
-            theme: taste.theme,
-            has_shortcuts: taste.shortcuts,
-            list_preferences: taste.list,
-            signed_in: person,
+            theme: preferences.theme,
+            has_shortcuts: preferences.shortcuts,
+            list_preferences: preferences.list,
+            signed_in,
             grant,
         }
     }
@@ -121,24 +121,29 @@ impl Viewer {
 /// Also if [`proxy_auth::authenticate`] fails.
 pub(super) async fn identify_viewer(
     dashboard: &DashboardState,
-    came: &RequestOrigin,
+    origin: &RequestOrigin,
     headers: &HeaderMap,
     peer: SocketAddr,
 ) -> Result<Viewer, PageError> {
     match dashboard.config.auth {
         AuthMode::Password => {
             // A user that the proxy names takes precedence over a cookie.
-            let named = proxy_auth::authenticate(dashboard, came, headers, peer).await?;
-            let person = named.or_else(|| user_by_cookie(dashboard, came, headers));
-            let (taste, grant) = person
+            let named = proxy_auth::authenticate(dashboard, origin, headers, peer).await?;
+            let signed_in = named.or_else(|| user_by_cookie(dashboard, origin, headers));
+            let (preferences, grant) = signed_in
                 .as_ref()
-                .map(|person| (person.user.preferences.clone(), person.user.grant.clone()))
+                .map(|signed_in| {
+                    (
+                        signed_in.user.preferences.clone(),
+                        signed_in.user.grant.clone(),
+                    )
+                })
                 .unzip();
             Ok(Viewer::new(
                 dashboard,
-                taste.unwrap_or_default(),
+                preferences.unwrap_or_default(),
                 grant,
-                person,
+                signed_in,
             ))
         }
         AuthMode::None => {
@@ -146,8 +151,8 @@ pub(super) async fn identify_viewer(
             if !peer.is_loopback() && !is_trusted(peer, &dashboard.trusted_proxies) {
                 return Err(PageError::not_local());
             }
-            if !came.has_known_host(dashboard) {
-                return Err(PageError::unknown_host(came));
+            if !origin.has_known_host(dashboard) {
+                return Err(PageError::unknown_host(origin));
             }
             Ok(Viewer::new(
                 dashboard,
@@ -161,15 +166,15 @@ pub(super) async fn identify_viewer(
 
 fn user_by_cookie(
     dashboard: &DashboardState,
-    came: &RequestOrigin,
+    origin: &RequestOrigin,
     headers: &HeaderMap,
 ) -> Option<SignedInUser> {
     let jar = CookieJar {
-        is_secure: came.is_secure(&dashboard.base_url),
+        is_secure: origin.is_secure(&dashboard.base_url),
         base_path: dashboard.base_url.path(),
     };
     let now = dashboard.handle.now();
-    let person = dashboard.handle.with_state(|state| {
+    let signed_in = dashboard.handle.with_state(|state| {
         let mut found = jar
             .session_token_hashes(headers)
             .filter_map(|token| state.users.session(&token, now));
@@ -178,18 +183,18 @@ fn user_by_cookie(
             session: Some(Arc::clone(session)),
         })
     });
-    if let Some(session) = person
+    if let Some(session) = signed_in
         .as_ref()
-        .and_then(|person| person.session.as_ref())
+        .and_then(|signed_in| signed_in.session.as_ref())
         .filter(|session| session.needs_use_recorded(now))
     {
         let session_use = SessionUse {
             session: session.id,
-            address: came.client.addr,
+            address: origin.client.addr,
             idle_secs: dashboard.session_idle_secs(),
             verified_password: None,
         };
         operations::user::queue_session_use(&dashboard.handle, session_use);
     }
-    person
+    signed_in
 }

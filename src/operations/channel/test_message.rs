@@ -78,7 +78,7 @@ pub async fn test(
     Ok(ChannelTestResults::Group(tests))
 }
 
-/// True if the operator disabled a channel, so that nothing but the operator is to enable it.
+/// True if the operator disabled a channel, so that only the operator may enable it.
 fn is_disabled_by_operator(channel: &Channel) -> bool {
     channel
         .health

@@ -275,13 +275,13 @@ pub fn http_config(base_url: &str) -> http::HttpConfig {
     let trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
     let api_rate = http::ApiRate::UNLIMITED;
     let connections_per_address = usize::MAX;
-    let web = dashboard::DashboardConfig::new(dashboard::AuthMode::None);
+    let dashboard = dashboard::DashboardConfig::new(dashboard::AuthMode::None);
     http::HttpConfig {
         base_url: base_url.parse().unwrap(),
         trusted_proxies,
         site_name: "Ünit checks".into(),
         api_rate,
-        web,
+        dashboard,
         connections_per_address,
         access_log: false,
         metrics_token: None,

@@ -104,7 +104,7 @@ pub(super) async fn signed_in<'a>(server: &'a TestServer, name: &str) -> Browser
 
 /// A server that requires passwords.
 pub(super) async fn server() -> TestServer {
-    TestServer::start_with(|config| config.web.auth = AuthMode::Password).await
+    TestServer::start_with(|config| config.dashboard.auth = AuthMode::Password).await
 }
 
 /// Creates a user with the common password.

@@ -428,7 +428,7 @@ async fn the_number_of_streams_of_a_session_is_limited() {
 
 #[tokio::test]
 async fn a_stop_ends_streams_with_unsent_data_too() {
-    let server = TestServer::start_with(|config| config.web.auth = AuthMode::None).await;
+    let server = TestServer::start_with(|config| config.dashboard.auth = AuthMode::None).await;
     let mut events = OpenEventStream::start(&server, &events_path(&server).await, &[]).await;
     check(&server, "one").await;
     events.until("\"new\":1").await;

@@ -16,8 +16,9 @@ use crate::support::server::TestServer;
 /// A server that trusts a proxy's `Remote-User` header.
 async fn behind_a_proxy(new_users: Option<Membership>) -> TestServer {
     TestServer::start_with(|config| {
-        config.web.auth = AuthMode::Password;
-        config.web.proxy_auth = Some(ProxyAuth::new("Remote-User", None, new_users, None).unwrap());
+        config.dashboard.auth = AuthMode::Password;
+        config.dashboard.proxy_auth =
+            Some(ProxyAuth::new("Remote-User", None, new_users, None).unwrap());
         config.base_url = "https://nas.example".parse().unwrap();
     })
     .await

@@ -113,7 +113,7 @@ async fn every_page_sends_the_same_headers_and_reading_it_changes_nothing() {
 
 #[tokio::test]
 async fn pages_that_require_signing_in_show_nothing_without_a_session() {
-    let server = TestServer::start_with(|config| config.web.auth = AuthMode::Password).await;
+    let server = TestServer::start_with(|config| config.dashboard.auth = AuthMode::Password).await;
     let project = project_uuid(&server);
     let check = server.create_check(serde_json::json!({})).await["uuid"]
         .as_str()
@@ -252,7 +252,7 @@ async fn pages_are_served_below_the_path_of_the_base_url_and_at_the_root() {
 #[tokio::test]
 async fn the_opener_policy_is_sent_only_to_trustworthy_origins() {
     let server = TestServer::start_with(|config| {
-        config.web.auth = AuthMode::Password;
+        config.dashboard.auth = AuthMode::Password;
         config.base_url = "https://nas.example".parse().unwrap();
     })
     .await;
@@ -357,7 +357,7 @@ async fn long_pages_are_compressed_except_if_another_site_embeds_them() {
 
 #[tokio::test]
 async fn pages_can_be_turned_off() {
-    let server = TestServer::start_with(|config| config.web.is_enabled = false).await;
+    let server = TestServer::start_with(|config| config.dashboard.is_enabled = false).await;
     for path in ["/", "/projects/", "/static/"] {
         let answer = browse(&server, "GET", path, &[]).await;
         assert_eq!((answer.status, answer.text()), (404, "not found"), "{path}");

@@ -242,7 +242,7 @@ async fn cookies_have_the_attributes_of_their_deployment() {
         ),
     ] {
         let server = TestServer::start_with(|config| {
-            config.web.auth = AuthMode::Password;
+            config.dashboard.auth = AuthMode::Password;
             config.base_url = base.parse().unwrap();
         })
         .await;
@@ -621,8 +621,8 @@ async fn only_a_trusted_proxy_names_the_user() {
     let logout = LogoutUrl::parse("https://auth.example/bye").unwrap();
     let forward = ProxyAuth::new("Remote-User", Some(b"hush"), None, Some(logout)).unwrap();
     let server = TestServer::start_with(|config| {
-        config.web.auth = AuthMode::Password;
-        config.web.proxy_auth = Some(forward.clone());
+        config.dashboard.auth = AuthMode::Password;
+        config.dashboard.proxy_auth = Some(forward.clone());
     })
     .await;
     owner(&server, "ann").await;
@@ -701,8 +701,8 @@ async fn only_a_trusted_proxy_names_the_user() {
 
     let forward = ProxyAuth::new("Remote-User", None, Some(Membership::ReadOnly), None).unwrap();
     let server = TestServer::start_with(|config| {
-        config.web.auth = AuthMode::Password;
-        config.web.proxy_auth = Some(forward);
+        config.dashboard.auth = AuthMode::Password;
+        config.dashboard.proxy_auth = Some(forward);
     })
     .await;
     // The first user is an owner. Until there is one, the header of a proxy creates no user.
@@ -748,8 +748,8 @@ async fn only_a_trusted_proxy_names_the_user() {
     // A client that is no trusted proxy cannot name a user.
     let forward = ProxyAuth::new("Remote-User", None, Some(Membership::Member), None).unwrap();
     let server = TestServer::start_with(|config| {
-        config.web.auth = AuthMode::Password;
-        config.web.proxy_auth = Some(forward);
+        config.dashboard.auth = AuthMode::Password;
+        config.dashboard.proxy_auth = Some(forward);
         config.trusted_proxies = Vec::new();
     })
     .await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use tokio::time::timeout;
 
-use super::{notes_of, render_page};
+use super::{render_page, test_result_banners};
 use crate::domain::ids::ChannelId;
 use crate::domain::project::Channel;
 use crate::http::common::reply::HttpError;
@@ -25,7 +25,7 @@ use crate::operations::channel::{self, TEST_TIMEOUT};
     config = "src/http/dashboard/askama.toml"
 )]
 struct DeleteChannelPage {
-    frame: Layout,
+    layout: Layout,
     name: String,
     kind: &'static str,
     path: String,
@@ -65,10 +65,10 @@ pub(super) async fn test_channel(
             format!("No test was sent: {error}."),
         ),
     })?;
-    let site = Arc::clone(&request.dashboard);
-    Ok(site
-        .outgoing
-        .run_blocking(move || render_page(&request, notes_of(&tested)))
+    let dashboard = Arc::clone(&request.dashboard);
+    Ok(dashboard
+        .response_writer
+        .run_blocking(move || render_page(&request, test_result_banners(&tested)))
         .await??
         .into())
 }
@@ -136,7 +136,7 @@ pub(super) async fn assign_checks(
 pub(crate) fn show_delete(request: &PageRequest) -> Result<PageResponse, PageError> {
     let channel = request.channel()?;
     let page = DeleteChannelPage {
-        frame: request.layout("Delete a channel"),
+        layout: request.layout("Delete a channel"),
         name: channel.name.as_str().into(),
         kind: channel.settings.kind().title,
         path: request.page_url(&request.page),

@@ -20,7 +20,7 @@ use crate::operations::{OperationError, channel};
 #[derive(Template)]
 #[template(path = "channel.html", config = "src/http/dashboard/askama.toml")]
 struct ChannelFormPage {
-    frame: Layout,
+    layout: Layout,
     title: String,
     guide: &'static str,
     path: String,
@@ -118,7 +118,7 @@ fn render_form(
         .and_then(|transports| kind.delivery_obstacle(transports));
     let obstacle = obstacle.map(|obstacle| format!("the channel cannot deliver: {obstacle}"));
     let html = HtmlPage::from_template(&ChannelFormPage {
-        frame: request.layout(format!("{what} {} channel", kind.title)),
+        layout: request.layout(format!("{what} {} channel", kind.title)),
         title: format!("{what} channel: {}", kind.title),
         guide: kind.guide,
         path: request.page_url(&request.page),
@@ -175,9 +175,9 @@ async fn redisplay_form(
     form: FormData,
     error: ChannelFormError,
 ) -> Result<PageResponse, PageError> {
-    let site = Arc::clone(&request.dashboard);
-    let html = site
-        .outgoing
+    let dashboard = Arc::clone(&request.dashboard);
+    let html = dashboard
+        .response_writer
         .run_blocking(move || render_form(&request, Some(form.fields()), Some(error)))
         .await??;
     Ok(html.with_invalid_form().into())

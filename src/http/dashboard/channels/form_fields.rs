@@ -97,7 +97,7 @@ impl ChannelFormField {
         let kept = stored
             .map(own)
             .filter(|kept| input == Input::Secret && !kept.is_empty());
-        let usual = match &field.requirement {
+        let default_text = match &field.requirement {
             Requirement::Default(value) => format!("; {value} if left out"),
             Requirement::Derived {
                 description: words, ..
@@ -111,7 +111,7 @@ impl ChannelFormField {
         Self {
             key: field.key,
             label: field_label(field.key),
-            help: format!("{}{usual}", capitalize(field.help)),
+            help: format!("{}{default_text}", capitalize(field.help)),
             input,
             is_required: is_required && kept.is_none(),
             value,
@@ -150,11 +150,11 @@ pub(super) fn parse_pairs(
     let mut pairs = Vec::new();
     let removed: BTreeSet<_> = form.get_all("remove").collect();
     for entry in form_fields(kind, stored, None).into_iter().flatten() {
-        let given = form.get(entry.key).replace("\r\n", "\n");
+        let submitted = form.get(entry.key).replace("\r\n", "\n");
         match entry.input {
             Input::Pairs => {
                 let prefix = entry.key.strip_suffix("NAME").unwrap_or_default();
-                for line in given.lines().filter(|line| !line.trim().is_empty()) {
+                for line in submitted.lines().filter(|line| !line.trim().is_empty()) {
                     let (name, value) = line.split_once(':').ok_or_else(|| ChannelFormError {
                         key: Some(entry.key),
                         text: format!("{}: write each line as Name: value", entry.label),
@@ -163,7 +163,7 @@ pub(super) fn parse_pairs(
                 }
             }
             Input::Secret
-                if given.is_empty()
+                if submitted.is_empty()
                     && !entry.placeholder.is_empty()
                     && !removed.contains(entry.key) =>
             {
@@ -172,10 +172,10 @@ pub(super) fn parse_pairs(
                     .unwrap_or_default();
                 pairs.push((entry.key.into(), kept));
             }
-            _ if given.trim().is_empty() => {}
-            Input::Lines => pairs.push((entry.key.into(), given)),
+            _ if submitted.trim().is_empty() => {}
+            Input::Lines => pairs.push((entry.key.into(), submitted)),
             Input::Line | Input::Choice(_) | Input::Secret => {
-                pairs.push((entry.key.into(), given.trim().to_owned()));
+                pairs.push((entry.key.into(), submitted.trim().to_owned()));
             }
         }
     }

@@ -113,11 +113,17 @@ pub(crate) async fn copy(request: &PageRequest) -> Result<PageResponse, PageErro
     let check = request.check()?;
     let after = check.settings.failure_threshold;
     let parents = check.settings.parents.clone();
-    let made = create_check(request, copied_settings(request, check)).await?;
-    if (after, &parents) != (made.settings.failure_threshold, &made.settings.parents) {
-        check::update_alert_settings(request.handle(), made.id, Some(after), Some(parents)).await?;
+    let created = create_check(request, copied_settings(request, check)).await?;
+    if (after, &parents)
+        != (
+            created.settings.failure_threshold,
+            &created.settings.parents,
+        )
+    {
+        check::update_alert_settings(request.handle(), created.id, Some(after), Some(parents))
+            .await?;
     }
-    Ok(redirect_to_check(made.uuid, "copied-check"))
+    Ok(redirect_to_check(created.uuid, "copied-check"))
 }
 
 /// Creates a check in the project of the page.

@@ -15,7 +15,7 @@ use crate::operations::check;
 #[derive(Template)]
 #[template(path = "delete_check.html", config = "src/http/dashboard/askama.toml")]
 struct DeleteCheckPage {
-    frame: Layout,
+    layout: Layout,
     top: CheckHeader,
     pings: String,
     path: String,
@@ -25,7 +25,7 @@ struct DeleteCheckPage {
 pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     let check = request.check()?;
     let page = DeleteCheckPage {
-        frame: request.layout("Delete a check"),
+        layout: request.layout("Delete a check"),
         top: CheckHeader::new(request)?,
         pings: format_count(
             usize::try_from(check.state.n_pings).unwrap_or(usize::MAX),

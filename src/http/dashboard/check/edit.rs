@@ -35,7 +35,7 @@ use crate::operations::{OperationError, check};
 #[derive(Template)]
 #[template(path = "edit.html", config = "src/http/dashboard/askama.toml")]
 struct CheckFormPage {
-    frame: Layout,
+    layout: Layout,
     /// Header of an existing check.
     top: Option<CheckHeader>,
     title: &'static str,
@@ -50,7 +50,7 @@ struct CheckFormPage {
     units: [(&'static str, &'static str, u64); 4],
     preview: SchedulePreview,
     /// Summary of the keyword filters, tried on the last pings.
-    matches: String,
+    keyword_summary: String,
     /// UUID of an existing check.
     edited: Option<String>,
     /// Diagnosis if the pings fit another time zone than that of the check.
@@ -102,13 +102,13 @@ impl CheckFormPage {
         let list = request
             .list_return()
             .list_url(&request.page_url(&Page::Checks(project.uuid)));
-        let yours = TimeFormatter {
+        let viewer_times = TimeFormatter {
             now: request.now,
             zone: &request.viewer.zone,
         };
         Ok(Self {
             title: if top.is_some() { "Edit" } else { "Add a check" },
-            frame: request.layout(if top.is_some() {
+            layout: request.layout(if top.is_some() {
                 "Edit a check"
             } else {
                 "Add a check"
@@ -119,8 +119,8 @@ impl CheckFormPage {
             others: ParentNames::for_project(request)?.suggestions(edited_check_id(request)),
             zones: zone_names(&request.viewer.zone),
             units: DURATION_UNITS,
-            preview: SchedulePreview::new(&fields, &yours),
-            matches: edited.as_ref().map_or_else(
+            preview: SchedulePreview::new(&fields, &viewer_times),
+            keyword_summary: edited.as_ref().map_or_else(
                 || Ok(String::new()),
                 |check| keyword_preview::keyword_summary(request, check, &fields),
             )?,
@@ -244,22 +244,27 @@ pub(crate) async fn submit_new_check(
                 .await;
             }
         };
-    let made = create_check(&request, edit).await?;
-    if (after, &parents) != (made.settings.failure_threshold, &made.settings.parents) {
+    let created = create_check(&request, edit).await?;
+    if (after, &parents)
+        != (
+            created.settings.failure_threshold,
+            &created.settings.parents,
+        )
+    {
         let alerting = Command::UpdateAlertSettings {
-            check: made.id,
+            check: created.id,
             failure_threshold: Some(after),
             parents: Some(parents),
         };
         if request.handle().call(alerting).await?.is_err() {
             return Ok(PageResponse::Redirect(
-                Page::EditCheck(made.uuid),
+                Page::EditCheck(created.uuid),
                 FlashMessage::from_code("made-alone"),
             ));
         }
     }
     Ok(PageResponse::Redirect(
-        Page::Check(made.uuid),
+        Page::Check(created.uuid),
         FlashMessage::from_code("made"),
     ))
 }
@@ -285,7 +290,7 @@ pub(crate) async fn update_check(
     let shared_request = Arc::clone(&request);
     let stored = request
         .dashboard
-        .outgoing
+        .response_writer
         .run_blocking(move || stored_fields(&shared_request))
         .await??;
     if digest_before != stored.digest() {
@@ -386,7 +391,7 @@ async fn parse_parents(
     let names = fields.parents.clone();
     request
         .dashboard
-        .outgoing
+        .response_writer
         .run_blocking(move || {
             Ok(ParentNames::for_project(&shared_request)?.parse_parents(&shared_request, &names))
         })
@@ -404,7 +409,7 @@ async fn redisplay_form(
     let shared_request = Arc::clone(request);
     let html = request
         .dashboard
-        .outgoing
+        .response_writer
         .run_blocking(move || {
             CheckFormPage::new(&shared_request, fields, digest_before, feedback)
                 .map(|page| HtmlPage::from_template(&page))

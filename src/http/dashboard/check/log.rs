@@ -51,7 +51,7 @@ pub(super) struct LogRow {
 #[derive(Template)]
 #[template(path = "log.html", config = "src/http/dashboard/askama.toml")]
 struct CheckLogPage {
-    frame: Layout,
+    layout: Layout,
     top: CheckHeader,
     path: String,
     kinds: Vec<(&'static str, &'static str, bool)>,
@@ -102,7 +102,7 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
         format!("{path}?{}", query.join("&"))
     };
     let page = CheckLogPage {
-        frame: request.layout(format!(
+        layout: request.layout(format!(
             "Log of {}",
             crate::channels::alert_text::check_display_name(&check.settings)
         )),

@@ -43,9 +43,9 @@ const MAX_CHECKS_COMPARED: usize = 200;
 #[derive(Template)]
 #[template(path = "check.html", config = "src/http/dashboard/askama.toml")]
 struct CheckPage {
-    frame: Layout,
+    layout: Layout,
     top: CheckHeader,
-    present: CheckStatusPanel,
+    status_panel: CheckStatusPanel,
     live: Option<LiveSubscription>,
     /// Configuration source that owns the check.
     declared_in: Option<String>,
@@ -56,7 +56,7 @@ struct CheckPage {
     snippets: Vec<Snippet>,
     expected: String,
     next: Vec<UpcomingRun>,
-    surprises: Vec<String>,
+    clock_changes: Vec<String>,
     diagnosis: Option<(String, String)>,
     channels: Vec<CheckChannelRow>,
     /// Last deliveries about the check.
@@ -78,12 +78,12 @@ struct CheckPage {
 #[derive(Template)]
 #[template(path = "_check.html", config = "src/http/dashboard/askama.toml")]
 struct CheckStatusFragment {
-    present: CheckStatusPanel,
+    status_panel: CheckStatusPanel,
 }
 
 /// Values that change with pings.
 struct CheckStatusPanel {
-    standing: StatusExplanation,
+    explanation: StatusExplanation,
     style: &'static str,
     is_running: bool,
     last: String,
@@ -94,19 +94,29 @@ struct CheckStatusPanel {
 }
 
 impl CheckStatusPanel {
-    fn new(request: &PageRequest, check: &Check, read: &RecentActivity) -> Self {
+    fn new(request: &PageRequest, check: &Check, activity: &RecentActivity) -> Self {
         let times = check_time_formatter(check, request);
-        let standing =
-            explanation::explain_status(check, read.last_flip, read.downtime_facts(), &times);
+        let explanation = explanation::explain_status(
+            check,
+            activity.last_flip,
+            activity.failure_context(),
+            &times,
+        );
         Self {
-            style: status_style(standing.status),
+            style: status_style(explanation.status),
             is_running: check.state.run.is_some(),
-            last: last_ping_text(request, check, &read.pings, &times),
+            last: last_ping_text(request, check, &activity.pings, &times),
             may_write: request.is_allowed(RequiredRight::Write),
             is_paused: check.state.status == Status::Paused,
             links: check_links(request, check),
-            rows: log::newest_rows(request, check, &read.pings, &read.flips, SHOWN_ENTRIES),
-            standing,
+            rows: log::newest_rows(
+                request,
+                check,
+                &activity.pings,
+                &activity.flips,
+                SHOWN_ENTRIES,
+            ),
+            explanation,
         }
     }
 }
@@ -156,8 +166,8 @@ impl RecentActivity {
         })
     }
 
-    /// Details of the change that took the check down.
-    fn downtime_facts(&self) -> FailureContext {
+    /// Details of the failure that made the check go down.
+    fn failure_context(&self) -> FailureContext {
         let at = self
             .last_flip
             .map_or(Timestamp::from_micros(i64::MAX), |flip| flip.at);
@@ -212,36 +222,36 @@ impl RecentActivity {
 pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     let live = request.live_subscription();
     let check = request.check()?;
-    let read = RecentActivity::read(request, check)?;
-    let present = CheckStatusPanel::new(request, check, &read);
+    let activity = RecentActivity::read(request, check)?;
+    let status_panel = CheckStatusPanel::new(request, check, &activity);
     if &*request.fragment == "check" {
-        return Ok(HtmlPage::from_template(&CheckStatusFragment { present }).into());
+        return Ok(HtmlPage::from_template(&CheckStatusFragment { status_panel }).into());
     }
     let times = check_time_formatter(check, request);
-    let yours = TimeFormatter {
+    let viewer_times = TimeFormatter {
         now: request.now,
         zone: &request.viewer.zone,
     };
     let history = uptime::uptime_history(
-        &read.flips,
+        &activity.flips,
         check.state.status,
         request.now,
         &request.viewer.zone,
     );
     let schedule = check.settings.schedule.as_ref();
-    let runs = read.measured_runs();
+    let runs = activity.measured_runs();
     let (url, other_form) = ping_urls(request, check)?;
     let shows_key = other_form.as_ref().is_some_and(|form| form.by == "UUID");
     let mail = request.dashboard.mail_address(check.uuid);
     let description = check.settings.desc.as_str();
     let page = CheckPage {
-        frame: request
+        layout: request
             .layout(crate::channels::alert_text::check_display_name(
                 &check.settings,
             ))
-            .with_status_icon(present.standing.status),
+            .with_status_icon(status_panel.explanation.status),
         top: CheckHeader::new(request)?,
-        present,
+        status_panel,
         live,
         declared_in: request.declaring_source(check.id.0),
         is_fresh: check.state.n_pings == 0,
@@ -253,12 +263,12 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
         other_form,
         expected: expectation_text(check),
         next: schedule.map_or_else(Vec::new, |schedule| {
-            upcoming_runs(schedule, &check.settings.tz, UPCOMING_RUNS, &yours)
+            upcoming_runs(schedule, &check.settings.tz, UPCOMING_RUNS, &viewer_times)
         }),
-        surprises: schedule.map_or_else(Vec::new, |schedule| {
+        clock_changes: schedule.map_or_else(Vec::new, |schedule| {
             dst_warnings(schedule, &check.settings.tz, request.now)
         }),
-        diagnosis: diagnose_zone(request, check, &read)
+        diagnosis: diagnose_zone(request, check, &activity)
             .map(|found| (found.describe(), found.zone.name().to_owned())),
         channels: notifications::channel_rows(request, check),
         deliveries: notifications::delivery_rows(request, check)?,
@@ -271,9 +281,9 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
             split_links(description)
         },
         overall: history::overall_uptime(&history),
-        bar: history::uptime_bar(&history, &yours),
-        months: history::monthly_uptime(&history, &yours),
-        cut: history.incomplete_before.map(|cut| yours.at(cut)),
+        bar: history::uptime_bar(&history, &viewer_times),
+        months: history::monthly_uptime(&history, &viewer_times),
+        cut: history.incomplete_before.map(|cut| viewer_times.at(cut)),
         plot: plot::plot_durations(&runs),
         runs: runs
             .iter()
@@ -394,7 +404,7 @@ fn ping_urls(
         None
     };
     let page_url = request.page_url_with_return(&Page::Check(check.uuid));
-    let mark = if page_url.contains('?') { '&' } else { '?' };
+    let separator = if page_url.contains('?') { '&' } else { '?' };
     Ok(match by_slug {
         Some(by_slug) if request.query.get("by") == "slug" => (
             by_slug,
@@ -407,7 +417,7 @@ fn ping_urls(
             by_uuid,
             Some(AlternativePingUrl {
                 by: "slug",
-                link: format!("{page_url}{mark}by=slug"),
+                link: format!("{page_url}{separator}by=slug"),
             }),
         ),
         None => (by_uuid, None),
@@ -429,7 +439,7 @@ pub(super) fn zone_diagnosis(
 fn diagnose_zone(
     request: &PageRequest,
     check: &Check,
-    read: &RecentActivity,
+    activity: &RecentActivity,
 ) -> Option<TimezoneMismatch> {
     let schedule = check.settings.schedule.as_ref()?;
     let mut zones = vec![request.viewer.zone.clone(), Timezone::utc()];
@@ -440,5 +450,5 @@ fn diagnose_zone(
             }
         }
     });
-    find_matching_timezone(schedule, &check.settings.tz, &read.run_starts(), &zones)
+    find_matching_timezone(schedule, &check.settings.tz, &activity.run_starts(), &zones)
 }

@@ -25,7 +25,7 @@ use crate::operations::key;
 #[derive(Template)]
 #[template(path = "ping.html", config = "src/http/dashboard/askama.toml")]
 struct PingPage {
-    frame: Layout,
+    layout: Layout,
     top: CheckHeader,
     n: u64,
     style: &'static str,
@@ -67,7 +67,7 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     let newest = check.state.n_pings;
     let at = |n: u64| request.page_url(&Page::Ping(check.uuid, n));
     let page = PingPage {
-        frame: request.layout(format!(
+        layout: request.layout(format!(
             "Ping {} of {}",
             ping.n,
             crate::channels::alert_text::check_display_name(&check.settings)

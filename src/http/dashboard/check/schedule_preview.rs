@@ -26,7 +26,7 @@ pub(super) struct UpcomingRun {
     /// Relative time.
     pub(super) relative: String,
     /// Time in the zone of the viewer, if it differs.
-    pub(super) yours: Option<String>,
+    pub(super) viewer_time: Option<String>,
 }
 
 /// Preview of a schedule.
@@ -35,63 +35,66 @@ pub(super) struct SchedulePreview {
     /// Description of the schedule, or the error.
     pub(super) words: Result<String, String>,
     pub(super) next: Vec<UpcomingRun>,
-    pub(super) surprises: Vec<String>,
+    pub(super) clock_changes: Vec<String>,
     /// Times at which the check becomes late and down.
     pub(super) end: String,
 }
 
 /// The preview alone, for the script of the form.
 #[derive(Template)]
-#[template(path = "_typed.html", config = "src/http/dashboard/askama.toml")]
+#[template(
+    path = "_form_previews.html",
+    config = "src/http/dashboard/askama.toml"
+)]
 struct PreviewFragment {
     preview: SchedulePreview,
     /// Summary of the keyword filters, tried on the last pings.
-    matches: String,
+    keyword_summary: String,
 }
 
 /// Renders the preview.
 pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     let fields = CheckFormFields::from_query(&request.query);
-    let yours = TimeFormatter {
+    let viewer_times = TimeFormatter {
         now: request.now,
         zone: &request.viewer.zone,
     };
-    let matches = keyword_preview::edited_check(request).map_or_else(
+    let keyword_summary = keyword_preview::edited_check(request).map_or_else(
         || Ok(String::new()),
         |check| keyword_preview::keyword_summary(request, &check, &fields),
     )?;
     Ok(HtmlPage::from_template(&PreviewFragment {
-        preview: SchedulePreview::new(&fields, &yours),
-        matches,
+        preview: SchedulePreview::new(&fields, &viewer_times),
+        keyword_summary,
     })
     .into())
 }
 
 impl SchedulePreview {
     /// Preview of the fields for a viewer with this formatter.
-    pub(super) fn new(fields: &CheckFormFields, yours: &TimeFormatter<'_>) -> Self {
+    pub(super) fn new(fields: &CheckFormFields, viewer_times: &TimeFormatter<'_>) -> Self {
         match fields.describe_schedule() {
             Err(error) => Self {
                 words: Err(error),
                 next: Vec::new(),
-                surprises: Vec::new(),
+                clock_changes: Vec::new(),
                 end: String::new(),
             },
             Ok((words, None)) => Self {
                 end: period_text(&fields.period, &fields.grace),
                 words: Ok(words),
                 next: Vec::new(),
-                surprises: Vec::new(),
+                clock_changes: Vec::new(),
             },
             Ok((words, Some((schedule, zone)))) => {
-                let first = schedule.next_after(yours.now, &zone);
+                let first = schedule.next_after(viewer_times.now, &zone);
                 Self {
                     words: Ok(format!("{words} in {}", zone.name())),
-                    next: upcoming_runs(&schedule, &zone, UPCOMING_RUNS, yours),
-                    surprises: dst_warnings(&schedule, &zone, yours.now),
+                    next: upcoming_runs(&schedule, &zone, UPCOMING_RUNS, viewer_times),
+                    clock_changes: dst_warnings(&schedule, &zone, viewer_times.now),
                     end: first.map_or_else(
                         || "The schedule has ended: no more pings are expected.".into(),
-                        |first| late_text(first, &zone, fields, yours),
+                        |first| late_text(first, &zone, fields, viewer_times),
                     ),
                 }
             }
@@ -104,16 +107,20 @@ pub(super) fn upcoming_runs(
     schedule: &Schedule,
     zone: &Timezone,
     most: usize,
-    yours: &TimeFormatter<'_>,
+    viewer_times: &TimeFormatter<'_>,
 ) -> Vec<UpcomingRun> {
-    let check_times = TimeFormatter { zone, ..*yours };
+    let check_times = TimeFormatter {
+        zone,
+        ..*viewer_times
+    };
     let next = |at: Timestamp| UpcomingRun {
         at: check_times.with_offset(at),
         relative: check_times.relative(at),
-        yours: Some(yours.at(at)).filter(|_| check_times.at(at) != yours.at(at)),
+        viewer_time: Some(viewer_times.at(at))
+            .filter(|_| check_times.at(at) != viewer_times.at(at)),
     };
     schedule
-        .occurrences(yours.now, zone)
+        .occurrences(viewer_times.now, zone)
         .take(most)
         .map(next)
         .collect()
@@ -124,9 +131,12 @@ fn late_text(
     first: Timestamp,
     zone: &Timezone,
     fields: &CheckFormFields,
-    yours: &TimeFormatter<'_>,
+    viewer_times: &TimeFormatter<'_>,
 ) -> String {
-    let check_times = TimeFormatter { zone, ..*yours };
+    let check_times = TimeFormatter {
+        zone,
+        ..*viewer_times
+    };
     match fields.grace.parse_seconds() {
         Ok(grace) => format!(
             "Late from {}, down {}.",
@@ -205,11 +215,11 @@ mod tests {
         let first = UpcomingRun {
             at: "Sat 21 Nov 03:30 +02".into(),
             relative: "in 14 h".into(),
-            yours: Some("tomorrow 02:30".into()),
+            viewer_time: Some("tomorrow 02:30".into()),
         };
         assert_eq!(shown.next[0], first);
         assert_eq!(
-            shown.surprises,
+            shown.clock_changes,
             ["Clocks go forward on 28 Mar 2027: the run at 03:30 is moved to 04:00."]
         );
         assert_eq!(
@@ -222,7 +232,7 @@ mod tests {
             ("tz", "Europe/Berlin"),
         ]);
         assert_eq!(
-            (same.next[0].yours.as_deref(), same.end.as_str()),
+            (same.next[0].viewer_time.as_deref(), same.end.as_str()),
             (None, "Late from tomorrow 00:00.")
         );
     }

@@ -65,7 +65,7 @@ struct BulkResult {
 #[derive(Template)]
 #[template(path = "bulk_delete.html", config = "src/http/dashboard/askama.toml")]
 struct BulkDeletePage {
-    frame: Layout,
+    layout: Layout,
     path: String,
     list: String,
     ids: Vec<u64>,
@@ -73,7 +73,7 @@ struct BulkDeletePage {
     names: Vec<String>,
     more: usize,
     all: String,
-    wanted: String,
+    confirmation: String,
     is_wrong: bool,
 }
 
@@ -180,58 +180,58 @@ pub(crate) async fn apply_bulk_action(
     request: PageRequest,
     form: FormData,
 ) -> Result<PageResponse, PageError> {
-    let site = Arc::clone(&request.dashboard);
+    let dashboard = Arc::clone(&request.dashboard);
     let BulkSelection {
         request,
-        query: wanted,
+        query,
         action,
         checks,
-        deleted: gone,
-    } = match site
+        deleted: already_deleted,
+    } = match dashboard
         .run_blocking(move || parse_request(request, &form))
         .await??
     {
-        BulkRequest::Respond(done) => return Ok(done),
-        BulkRequest::Execute(chosen) => *chosen,
+        BulkRequest::Respond(response) => return Ok(response),
+        BulkRequest::Execute(selection) => *selection,
     };
-    let tally = execute(&request, &action, &checks).await?;
+    let result = execute(&request, &action, &checks).await?;
     let BulkResult {
         changed,
         unchanged: same,
         deleted: gone,
         refused,
     } = BulkResult {
-        deleted: tally.deleted + gone,
-        ..tally
+        deleted: result.deleted + already_deleted,
+        ..result
     };
-    let sign = if wanted.to_query_string().is_empty() {
+    let separator = if query.to_query_string().is_empty() {
         '?'
     } else {
         '&'
     };
-    let query = format!(
-        "{}{sign}m=bulk&changed={changed}&same={same}&gone={gone}&refused={refused}",
-        wanted.to_query_string()
+    let result_query = format!(
+        "{}{separator}m=bulk&changed={changed}&same={same}&gone={gone}&refused={refused}",
+        query.to_query_string()
     );
     Ok(PageResponse::RedirectToUrl(format!(
-        "{}{query}",
+        "{}{result_query}",
         request.page_url(&Page::Checks(request.project()?.uuid))
     )))
 }
 
 fn parse_request(request: PageRequest, form: &FormData) -> Result<BulkRequest, PageError> {
-    let wanted = CheckListQuery::parse(&form.fields().0, request.viewer.list_preferences);
+    let query = CheckListQuery::parse(&form.fields().0, request.viewer.list_preferences);
     let action = match BulkAction::from_form(&request, request.project()?.id, form) {
         Ok(action) => action,
         Err(missing) => {
-            return redisplay_list(request, wanted, form, missing).map(BulkRequest::Respond);
+            return redisplay_list(request, query, form, missing).map(BulkRequest::Respond);
         }
     };
-    let (checks, gone) = select_checks(&request, form, &wanted)?;
-    if checks.is_empty() && gone == 0 {
+    let (checks, already_deleted) = select_checks(&request, form, &query)?;
+    if checks.is_empty() && already_deleted == 0 {
         return redisplay_list(
             request,
-            wanted,
+            query,
             form,
             "Select checks first, with the boxes next to their names.",
         )
@@ -242,7 +242,7 @@ fn parse_request(request: PageRequest, form: &FormData) -> Result<BulkRequest, P
     {
         let is_wrong = form.has("confirm");
         let html =
-            HtmlPage::from_template(&BulkDeletePage::new(&request, &checks, &wanted, is_wrong)?);
+            HtmlPage::from_template(&BulkDeletePage::new(&request, &checks, &query, is_wrong)?);
         return Ok(BulkRequest::Respond(
             if is_wrong {
                 html.with_invalid_form()
@@ -254,21 +254,21 @@ fn parse_request(request: PageRequest, form: &FormData) -> Result<BulkRequest, P
     }
     Ok(BulkRequest::Execute(Box::new(BulkSelection {
         request,
-        query: wanted,
+        query,
         action,
         checks,
-        deleted: gone,
+        deleted: already_deleted,
     })))
 }
 
 /// Renders the list again, with the submitted input and a message about missing input.
 fn redisplay_list(
     mut request: PageRequest,
-    wanted: CheckListQuery,
+    query: CheckListQuery,
     form: &FormData,
     missing: &str,
 ) -> Result<PageResponse, PageError> {
-    let given = BulkFormInput {
+    let submitted = BulkFormInput {
         selected: form
             .get_all("check")
             .filter_map(|id| id.parse().ok())
@@ -278,11 +278,14 @@ fn redisplay_list(
         channel: form.get("channel").to_owned(),
     };
     request.page = Page::Checks(request.project()?.uuid);
-    Ok(
-        super::render_list(&request, wanted, Some(Banner::error(missing)), Some(given))?
-            .with_invalid_form()
-            .into(),
-    )
+    Ok(super::render_list(
+        &request,
+        query,
+        Some(Banner::error(missing)),
+        Some(submitted),
+    )?
+    .with_invalid_form()
+    .into())
 }
 
 /// Checks of the project that a form selects, or all that match the filter. Also returns the number
@@ -290,12 +293,12 @@ fn redisplay_list(
 fn select_checks(
     request: &PageRequest,
     form: &FormData,
-    wanted: &CheckListQuery,
+    query: &CheckListQuery,
 ) -> Result<(Vec<Check>, usize), PageError> {
     let project = request.project()?.id;
     if form.has("all") {
         let mut checks = Vec::new();
-        let filter = CheckListFilter::new(wanted);
+        let filter = CheckListFilter::new(query);
         let channels: HashSet<_> = request.handle().with_state(|state| {
             state
                 .project(project)
@@ -334,8 +337,8 @@ fn select_checks(
             .filter(|check| check.project == project)
             .cloned()
             .collect();
-        let gone = ids.len() - checks.len();
-        Ok((checks, gone))
+        let already_deleted = ids.len() - checks.len();
+        Ok((checks, already_deleted))
     })
 }
 
@@ -344,33 +347,33 @@ async fn execute(
     action: &BulkAction,
     checks: &[Check],
 ) -> Result<BulkResult, PageError> {
-    let mut tally = BulkResult::default();
+    let mut result = BulkResult::default();
     for some in checks.chunks(COMMANDS_PER_BATCH) {
         if let BulkAction::Assign(channel, assigned) = *action {
             let ids: Vec<_> = some.iter().map(|check| check.id).collect();
             let changed = channel::assign_checks(request.handle(), channel, &ids, assigned).await?;
-            tally.changed += changed;
-            tally.unchanged += some.len() - changed;
+            result.changed += changed;
+            result.unchanged += some.len() - changed;
             continue;
         }
         let mut changes = Vec::with_capacity(some.len());
         for check in some {
             match action.step_for(check) {
                 BulkStep::Change(change) => changes.push(change),
-                BulkStep::Unchanged => tally.unchanged += 1,
-                BulkStep::TooManyTags => tally.refused += 1,
+                BulkStep::Unchanged => result.unchanged += 1,
+                BulkStep::TooManyTags => result.refused += 1,
             }
         }
-        for result in check::change_all(request.handle(), changes).await? {
-            match result {
-                Ok(()) => tally.changed += 1,
-                Err(CommandError::NotFound) => tally.deleted += 1,
-                Err(CommandError::NotPaused) => tally.unchanged += 1,
-                Err(_) => tally.refused += 1,
+        for outcome in check::change_all(request.handle(), changes).await? {
+            match outcome {
+                Ok(()) => result.changed += 1,
+                Err(CommandError::NotFound) => result.deleted += 1,
+                Err(CommandError::NotPaused) => result.unchanged += 1,
+                Err(_) => result.refused += 1,
             }
         }
     }
-    Ok(tally)
+    Ok(result)
 }
 
 /// Message about the result, from the numbers in the URL.
@@ -399,20 +402,20 @@ impl BulkDeletePage {
     fn new(
         request: &PageRequest,
         checks: &[Check],
-        wanted: &CheckListQuery,
+        query: &CheckListQuery,
         is_wrong: bool,
     ) -> Result<Self, PageError> {
         let project = request.project()?.uuid;
         Ok(Self {
-            frame: request.layout("Delete checks"),
+            layout: request.layout("Delete checks"),
             path: request.page_url(&Page::Bulk(project)),
             list: format!(
                 "{}{}",
                 request.page_url(&Page::Checks(project)),
-                wanted.to_query_string()
+                query.to_query_string()
             ),
             ids: checks.iter().map(|check| check.id.0).collect(),
-            kept: wanted.pairs(),
+            kept: query.pairs(),
             names: checks
                 .iter()
                 .take(NAMES_SHOWN)
@@ -420,7 +423,7 @@ impl BulkDeletePage {
                 .collect(),
             more: checks.len().saturating_sub(NAMES_SHOWN),
             all: format_count(checks.len(), "check"),
-            wanted: format!("delete {}", checks.len()),
+            confirmation: format!("delete {}", checks.len()),
             is_wrong,
         })
     }

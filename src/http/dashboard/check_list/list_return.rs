@@ -21,8 +21,8 @@ impl ListReturn {
     }
 
     /// Link back to this list.
-    pub(super) fn from_query(wanted: &CheckListQuery) -> Self {
-        Self(wanted.to_query_string())
+    pub(super) fn from_query(query: &CheckListQuery) -> Self {
+        Self(query.to_query_string())
     }
 
     /// URL of the list, from the URL of the default list.

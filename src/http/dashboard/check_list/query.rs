@@ -241,17 +241,17 @@ pub(crate) struct CheckListFilter<'w> {
 }
 
 impl<'w> CheckListFilter<'w> {
-    pub(crate) fn new(wanted: &'w CheckListQuery) -> Self {
-        let words = wanted
+    pub(crate) fn new(query: &'w CheckListQuery) -> Self {
+        let words = query
             .search
             .to_lowercase()
             .split_whitespace()
             .map(str::to_owned)
             .collect();
         Self {
-            query: wanted,
+            query,
             words,
-            uuid: parse_hyphenated_uuid(&wanted.search),
+            uuid: parse_hyphenated_uuid(&query.search),
         }
     }
 
@@ -300,11 +300,11 @@ pub(crate) struct CheckListItem {
 }
 
 /// Checks of the requested page, in order.
-pub(crate) fn sort_page(mut items: Vec<CheckListItem>, wanted: &CheckListQuery) -> Vec<CheckId> {
-    let from = (wanted.page - 1).saturating_mul(wanted.page_size);
+pub(crate) fn sort_page(mut items: Vec<CheckListItem>, query: &CheckListQuery) -> Vec<CheckId> {
+    let from = (query.page - 1).saturating_mul(query.page_size);
     let order = |one: &CheckListItem, other: &CheckListItem| {
-        let order = compare_items(one, other, wanted.order.key);
-        if wanted.order.is_reversed {
+        let order = compare_items(one, other, query.order.key);
+        if query.order.is_reversed {
             order.reverse()
         } else {
             order
@@ -318,9 +318,9 @@ pub(crate) fn sort_page(mut items: Vec<CheckListItem>, wanted: &CheckListQuery) 
         items.select_nth_unstable_by(from, order);
         items.drain(..from);
     }
-    if items.len() > wanted.page_size {
-        items.select_nth_unstable_by(wanted.page_size, order);
-        items.truncate(wanted.page_size);
+    if items.len() > query.page_size {
+        items.select_nth_unstable_by(query.page_size, order);
+        items.truncate(query.page_size);
     }
     items.sort_unstable_by(order);
     items.into_iter().map(|item| item.id).collect()

@@ -25,7 +25,7 @@ const FRAME_INTERVAL_PER_STREAM: Duration = Duration::from_millis(1);
 const MAX_FRAME_INTERVAL: Duration = Duration::from_secs(2);
 /// Time without requests after which a hub ends. Tabs in the background ask once a minute.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Maximum wait for a change by time, because clocks can be set.
+/// Maximum time to wait for a change that depends on time alone, because clocks can be set.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Maximum number of frames that are kept, and of their bytes: see [limits](crate::docs::limits).
 const MAX_FRAMES: usize = 64;
@@ -38,7 +38,7 @@ pub(super) struct UpdateHub {
     pub(super) project: ProjectId,
     /// Random number that distinguishes its frames from the frames of an earlier hub.
     pub(super) epoch: u32,
-    watch: ProjectSubscription,
+    subscription: ProjectSubscription,
     /// Start time. Changes by time alone before the first read count from here.
     started: Timestamp,
     buffer: Mutex<FrameBuffer>,
@@ -101,13 +101,13 @@ impl UpdateHub {
     pub(super) fn new(
         project: ProjectId,
         epoch: u32,
-        watch: ProjectSubscription,
+        subscription: ProjectSubscription,
         started: Timestamp,
     ) -> Self {
         Self {
             project,
             epoch,
-            watch,
+            subscription,
             started,
             buffer: Mutex::default(),
             newest_number: watch::Sender::new(0),
@@ -132,7 +132,7 @@ impl UpdateHub {
         frame_id(self.epoch, *self.newest_number.borrow())
     }
 
-    /// Notifies about new frames.
+    /// Receiver of the number of the newest frame.
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.newest_number.subscribe()
     }
@@ -162,11 +162,11 @@ impl UpdateHub {
     }
 
     /// Takes the recorded changes and publishes them as a frame.
-    async fn publish_changes(&self, live: &LiveUpdates, seen: &mut Option<ProjectSnapshot>) {
-        let changes = self.watch.take_changes();
+    async fn publish_changes(&self, live: &LiveUpdates, snapshot: &mut Option<ProjectSnapshot>) {
+        let changes = self.subscription.take_changes();
         let now = live.handle.now();
-        let Some(known) = seen.as_mut().filter(|_| !changes.is_everything) else {
-            *seen = self.read_all(live, &changes, now).await;
+        let Some(known) = snapshot.as_mut().filter(|_| !changes.is_everything) else {
+            *snapshot = self.read_all(live, &changes, now).await;
             return;
         };
         let mut ids: Vec<_> = changes
@@ -199,36 +199,37 @@ impl UpdateHub {
         let handle = live.handle.clone();
         let project = self.project;
         let started = self.started;
-        let snapshot_result = live.outgoing.run_blocking(move || {
-            let mut seen = ProjectSnapshot::default();
+        let snapshot_result = live.response_writer.run_blocking(move || {
+            let mut snapshot = ProjectSnapshot::default();
             let mut flipped = Vec::new();
             handle.for_each_check(project, |check| {
                 let status = |at| check.state.visible_status(&check.settings, at);
                 if status(started) != status(now) && flipped.len() <= MAX_ROWS {
                     flipped.push(check.id);
                 }
-                seen.update(&check, now);
+                snapshot.update(&check, now);
             });
             handle.wait_for_publication();
-            (seen, flipped)
+            (snapshot, flipped)
         });
-        let (mut seen, flipped) = snapshot_result.await.ok().unzip();
+        let (mut snapshot, flipped) = snapshot_result.await.ok().unzip();
         // The read may include a check that was created or edited after `changes` was taken. No
         // page shows it yet.
-        let later_changes = self.watch.take_changes();
+        let later_changes = self.subscription.take_changes();
         let later_ids: Vec<_> = later_changes.checks.iter().copied().collect();
         for ids in later_ids.chunks(CHECKS_PER_READ) {
             for (id, check) in self.read_checks(live, ids) {
-                match (&mut seen, check) {
-                    (Some(seen), Some(check)) => drop(seen.update(&check, now)),
-                    (Some(seen), None) => drop(seen.remove(id)),
+                match (&mut snapshot, check) {
+                    (Some(snapshot), Some(check)) => drop(snapshot.update(&check, now)),
+                    (Some(snapshot), None) => drop(snapshot.remove(id)),
                     (None, _) => {}
                 }
             }
         }
         let mut draft = FrameDraft::new(now);
-        draft.counts = seen.as_ref().map(ProjectSnapshot::counts);
-        draft.reload_all = changes.is_everything || later_changes.is_everything || seen.is_none();
+        draft.counts = snapshot.as_ref().map(ProjectSnapshot::counts);
+        draft.reload_all =
+            changes.is_everything || later_changes.is_everything || snapshot.is_none();
         // The previous state of these checks is not known.
         draft.edited = changes
             .checks
@@ -245,7 +246,7 @@ impl UpdateHub {
             self.wakeup.notify_one();
             return None;
         }
-        seen
+        snapshot
     }
 
     /// Current state of these checks. `None` if a check is deleted or belongs to another project.
@@ -270,14 +271,14 @@ impl UpdateHub {
 /// Adds the change of a check to a frame.
 fn add_change(
     draft: &mut FrameDraft,
-    seen: &mut ProjectSnapshot,
+    snapshot: &mut ProjectSnapshot,
     (id, check): (CheckId, Option<&Check>),
 ) {
     match check {
-        None if seen.remove(id) => draft.deleted.push(id),
+        None if snapshot.remove(id) => draft.deleted.push(id),
         // The check belongs to another project.
         None => {}
-        Some(check) => match seen.update(check, draft.now) {
+        Some(check) => match snapshot.update(check, draft.now) {
             SnapshotChange::Added | SnapshotChange::Edited => draft.edited.push(id),
             SnapshotChange::StatusChanged | SnapshotChange::Unchanged => {
                 draft.rows.push((id, row_json(check, draft.now)));
@@ -288,7 +289,7 @@ fn add_change(
 
 /// Runs until the hub is idle for a while, or until the dashboard is dropped.
 pub(super) async fn run_hub(live: Weak<LiveUpdates>, hub: Arc<UpdateHub>) {
-    let mut seen: Option<ProjectSnapshot> = None;
+    let mut snapshot: Option<ProjectSnapshot> = None;
     loop {
         if hub.stream_count() == 0 {
             // Without streams, changes stay recorded until a client asks.
@@ -300,10 +301,10 @@ pub(super) async fn run_hub(live: Weak<LiveUpdates>, hub: Arc<UpdateHub>) {
             }
         } else {
             let wait = live.upgrade().and_then(|live| {
-                live.time_until(seen.as_ref().and_then(ProjectSnapshot::next_change))
+                live.time_until(snapshot.as_ref().and_then(ProjectSnapshot::next_change))
             });
             tokio::select! {
-                () = hub.watch.changed() => {}
+                () = hub.subscription.changed() => {}
                 () = hub.wakeup.notified() => {}
                 () = wait_at_most(wait) => {}
             }
@@ -311,7 +312,7 @@ pub(super) async fn run_hub(live: Weak<LiveUpdates>, hub: Arc<UpdateHub>) {
         let Some(live_updates) = live.upgrade() else {
             return;
         };
-        hub.publish_changes(&live_updates, &mut seen).await;
+        hub.publish_changes(&live_updates, &mut snapshot).await;
         drop(live_updates);
         // The first change is sent at once. Changes shortly after it are sent together.
         let more = FRAME_INTERVAL_PER_STREAM
@@ -410,7 +411,7 @@ mod tests {
             handle.subscribe_to_project(ProjectId(1)),
             handle.now(),
         );
-        let mut seen = None;
+        let mut snapshot = None;
         // The changes are taken first, then the only thread is waited for. In the meantime the
         // check is created.
         let (release, wait) = std::sync::mpsc::channel::<()>();
@@ -419,8 +420,8 @@ mod tests {
             make_check(&handle, 1).await;
             drop(release);
         };
-        let (_, (), ()) = tokio::join!(busy, hub.publish_changes(&live, &mut seen), meanwhile);
-        hub.publish_changes(&live, &mut seen).await;
+        let (_, (), ()) = tokio::join!(busy, hub.publish_changes(&live, &mut snapshot), meanwhile);
+        hub.publish_changes(&live, &mut snapshot).await;
         assert!(
             frames(&hub, 0)
                 .iter()
@@ -428,7 +429,7 @@ mod tests {
             "{:?}",
             frames(&hub, 0)
         );
-        assert_eq!(seen.unwrap().counts().iter().sum::<usize>(), 1);
+        assert_eq!(snapshot.unwrap().counts().iter().sum::<usize>(), 1);
         handle.close();
         writer.join().unwrap();
     }

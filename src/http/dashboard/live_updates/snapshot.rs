@@ -54,18 +54,22 @@ impl ProjectSnapshot {
         let state = &check.state;
         let status = state.visible_status(settings, now);
         let runs = state.run.is_some();
-        let look = CheckSnapshot {
+        let snapshot = CheckSnapshot {
             settings: Arc::clone(settings),
             status,
             runs,
             change: state.next_change(settings, now),
         };
-        self.changes.extend(look.change.map(|at| (at, check.id)));
+        self.changes
+            .extend(snapshot.change.map(|at| (at, check.id)));
         self.adjust_counts(status, runs, 1);
-        let Some(old) = self.checks.insert(check.id, look) else {
+        let Some(old) = self.checks.insert(check.id, snapshot) else {
             return SnapshotChange::Added;
         };
-        let change = self.checks.get(&check.id).and_then(|look| look.change);
+        let change = self
+            .checks
+            .get(&check.id)
+            .and_then(|snapshot| snapshot.change);
         self.discount(check.id, &old, change);
         if !Arc::ptr_eq(&old.settings, settings) {
             SnapshotChange::Edited

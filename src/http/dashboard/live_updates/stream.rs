@@ -131,8 +131,8 @@ impl Drop for EventStream {
 impl EndlessSource for EventStream {
     fn next(mut self: Box<Self>) -> EndlessChunk {
         Box::pin(async move {
-            let piece = self.next_chunk().await?;
-            Some((piece, self as Box<dyn EndlessSource>))
+            let chunk = self.next_chunk().await?;
+            Some((chunk, self as Box<dyn EndlessSource>))
         })
     }
 }

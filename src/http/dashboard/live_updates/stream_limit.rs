@@ -28,7 +28,7 @@ pub(super) struct StreamLimit {
     sessions: Mutex<HashMap<SessionId, VecDeque<Arc<Notify>>>>,
 }
 
-/// Counts a stream as open until it is dropped.
+/// Permit of a stream, which counts as open until the permit is dropped.
 pub(super) struct StreamPermit {
     limit: Arc<StreamLimit>,
     session: Option<SessionId>,

@@ -1,10 +1,10 @@
 // Tests if event streams reach this browser: some proxies buffer responses.
 const place = document.getElementById('events');
-const PATIENCE = 5000;
+const TIMEOUT_MS = 5000;
 
 async function begins() {
   const over = new AbortController();
-  const timer = setTimeout(() => over.abort(), PATIENCE);
+  const timer = setTimeout(() => over.abort(), TIMEOUT_MS);
   try {
     const answer = await fetch(place.dataset.events, { headers: { Accept: 'text/event-stream' }, signal: over.signal });
     const { value } = await answer.body.getReader().read();
