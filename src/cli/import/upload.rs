@@ -71,7 +71,7 @@ pub(super) struct ImportFinish {
     pub(super) live: bool,
     /// Latest timestamp in the source.
     pub(super) newest: Option<Timestamp>,
-    /// Secrets of old servers, by which hashed keys are recognized.
+    /// Secrets of old servers, with which hashed keys are verified.
     pub(super) secrets: Vec<LegacySecret>,
     /// Key that signed badge URLs on the source.
     pub(super) badge_secret: Option<BadgeSecret>,
@@ -206,8 +206,8 @@ impl ImportUpload {
         }
     }
 
-    /// Sends the pings of one check after each other. They are adjacent in the database, so a
-    /// request changes few pages of it.
+    /// Sends the pings of each check together. They are adjacent in the database, so a request
+    /// changes few pages of it.
     fn send_pings(&mut self) -> Result<(), CliError> {
         let mut pings = std::mem::take(&mut self.pings);
         self.buffered_bytes = 0;
@@ -304,20 +304,25 @@ impl ImportUpload {
         })
     }
 
-    fn finish_request(&self, ending: &ImportFinish, look: bool, replace: bool) -> FinishImport {
-        let secrets = ending
+    fn finish_request(
+        &self,
+        options: &ImportFinish,
+        is_dry_run: bool,
+        replace: bool,
+    ) -> FinishImport {
+        let secrets = options
             .secrets
             .iter()
             .map(|secret| secret.as_str().to_owned())
             .collect();
-        let signing = ending
+        let signing = options
             .badge_secret
             .map(|BadgeSecret(secret)| item_rows::encode_bytes(&secret));
         FinishImport {
-            look,
+            look: is_dry_run,
             import: self.import,
-            live: ending.live,
-            newest: ending.newest.map(Timestamp::micros),
+            live: options.live,
+            newest: options.newest.map(Timestamp::micros),
             secrets,
             signing,
             expected: self.counts,

@@ -509,7 +509,7 @@ async fn a_channel_that_reaches_its_daily_limit_reports_it_once() {
     assert!(
         site.wait_for_failure(sms)
             .await
-            .starts_with("as much was sent within a day")
+            .starts_with("the daily limit most-a-day is reached; ")
     );
     site.clock.advance_secs(3601);
     let message: serde_json::Value =
