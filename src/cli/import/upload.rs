@@ -333,9 +333,9 @@ impl ImportUpload {
     /// Dry run of [`finish`](Self::finish); the import stays open.
     pub(super) fn dry_run(
         &mut self,
-        ending: &ImportFinish,
+        options: &ImportFinish,
     ) -> Result<(usize, LocalChanges), CliError> {
-        self.request(self.finish_request(ending, true, true))
+        self.request(self.finish_request(options, true, true))
             .map(import_result)
     }
 
@@ -343,19 +343,19 @@ impl ImportUpload {
     /// in these that are lost.
     pub(super) fn finish(
         &mut self,
-        ending: &ImportFinish,
+        options: &ImportFinish,
     ) -> Result<(usize, LocalChanges), CliError> {
-        let first = self.send(self.finish_request(ending, false, false));
+        let first = self.send(self.finish_request(options, false, false));
         let finished = match first {
             Err(AdminClientError::Refused(error)) if error.is_local_change() => {
                 let which = error.to_string();
-                if !ending.replace {
+                if !options.replace {
                     return Err(replace_required(&which));
                 }
-                if !ending.yes && !confirm_replacement(&which)? {
+                if !options.yes && !confirm_replacement(&which)? {
                     return Err(CliError::other("nothing was imported"));
                 }
-                self.send(self.finish_request(ending, false, true))
+                self.send(self.finish_request(options, false, true))
             }
             finished => finished,
         };
