@@ -94,8 +94,8 @@ impl MessageSender {
         });
     }
 
-    /// Calls `visit` for the checks of a project that are down and whose alert was delivered, oldest
-    /// first. A project on trial sends no reminders.
+    /// Calls `visit` for the checks of a project that are down and whose alert was delivered,
+    /// oldest first. A project on trial sends no reminders.
     pub(super) fn for_each_notified_in(&self, project: ProjectId, mut visit: impl FnMut(&Check)) {
         let notified_checks = |state: &State| {
             state
