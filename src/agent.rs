@@ -41,9 +41,9 @@ pub struct JobSpec {
     pub arguments: Vec<OsString>,
     /// Ping URL of its check.
     pub url: PingUrl,
-    /// Time limit. A job that exceeds it is asked to end.
+    /// Time limit. A job that exceeds it gets SIGTERM.
     pub timeout: Option<Duration>,
-    /// Time from that request until the job is killed.
+    /// Time from SIGTERM to SIGKILL.
     pub kill_after: Duration,
     /// True to send the end of its output.
     pub sends_output: bool,

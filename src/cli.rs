@@ -150,7 +150,7 @@ struct CliError {
 
 #[allow(
     clippy::needless_pass_by_value,
-    reason = "so that they stand in `map_err`"
+    reason = "used as functions in `map_err`"
 )]
 impl CliError {
     /// Returns an error for invalid arguments.
@@ -289,11 +289,11 @@ fn parse_args(
 fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
     let Cli { data, command } = cli;
     // A server must not run on the directory of the installed service by default.
-    let is_definite = data.is_some() || matches!(command, CliCommand::Serve(_));
+    let is_explicit = data.is_some() || matches!(command, CliCommand::Serve(_));
     let data = || {
         let directory = data_directory::resolve(data, |name| std::env::var_os(name))
             .map_err(CliError::usage)?;
-        Ok::<_, CliError>(if is_definite {
+        Ok::<_, CliError>(if is_explicit {
             directory
         } else {
             data_directory::service_directory_or(directory, data_directory::has_database)
@@ -317,7 +317,7 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
         }
         CliCommand::Project(command) => {
             let data = data()?;
-            let creates_database = !is_definite && command.creates_database(&data);
+            let creates_database = !is_explicit && command.creates_database(&data);
             command.run(&data)?;
             if creates_database {
                 let _ = writeln!(

@@ -52,7 +52,7 @@ const WRITER_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Maximum number of attempts that begin or end in one command: a digest has thousands, and pings
 /// are written in between.
 const MAX_ATTEMPTS_PER_COMMAND: usize = 256;
-/// Longest wait without a look at the wall clock, which may be set.
+/// Maximum time between two readings of the wall clock, which may be set.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 /// [`MAX_WAIT`] while alerts of a channel are resent: new alerts wait until the response has
 /// arrived.
@@ -204,11 +204,11 @@ impl Notifier {
         for id in ids {
             if let Some(channel) = self.scheduler.channel_of(id) {
                 let now = self.now();
-                let rules = DeliveryPolicy::of_channel(&channel, &self.sender.zone, now.wall);
+                let policy = DeliveryPolicy::of_channel(&channel, &self.sender.zone, now.wall);
                 let reports = self.scheduler.record_result(
                     id,
                     AttemptResult::retry("", true),
-                    &rules,
+                    &policy,
                     now,
                     self.handle.random(),
                 );
@@ -241,30 +241,32 @@ impl Notifier {
             }
         }
         let ScheduledWork {
-            messages: jobs,
+            messages,
             reports,
             wake_at,
             ..
         } = {
             let channels_being_resent = self.sender.channels_being_resent.borrow();
-            let rules = |channel: &Channel| {
-                let rules = DeliveryPolicy::of_channel(channel, &self.sender.zone, now.wall);
+            let policy = |channel: &Channel| {
+                let policy = DeliveryPolicy::of_channel(channel, &self.sender.zone, now.wall);
                 if channels_being_resent.contains(&channel.id) {
                     DeliveryPolicy {
                         max_parallel: 0,
-                        ..rules
+                        ..policy
                     }
                 } else {
-                    rules
+                    policy
                 }
             };
-            self.scheduler.schedule(&self.handle, rules, now)
+            self.scheduler.schedule(&self.handle, policy, now)
         };
         if !reports.is_empty() && !self.submit_reports(reports).await {
-            jobs.iter().for_each(|job| self.scheduler.settle(job.id));
+            messages
+                .iter()
+                .for_each(|message| self.scheduler.settle(message.id));
             return WRITER_RETRY_DELAY;
         }
-        if !jobs.is_empty() && !self.begin_messages(jobs).await {
+        if !messages.is_empty() && !self.begin_messages(messages).await {
             return WRITER_RETRY_DELAY;
         }
         let max_wait = if self.sender.channels_being_resent.borrow().is_empty() {
@@ -337,10 +339,10 @@ impl Notifier {
             return;
         };
         let now = self.now();
-        let rules = DeliveryPolicy::of_channel(&channel, &self.sender.zone, now.wall);
+        let policy = DeliveryPolicy::of_channel(&channel, &self.sender.zone, now.wall);
         let reports = self
             .scheduler
-            .record_result(id, result, &rules, now, self.handle.random());
+            .record_result(id, result, &policy, now, self.handle.random());
         self.unreported.push((id, reports));
     }
 
@@ -424,16 +426,16 @@ impl Notifier {
 
     /// Records the attempts of these messages and sends them. False if the attempts cannot be
     /// written now.
-    async fn begin_messages(&mut self, mut jobs: Vec<Message>) -> bool {
+    async fn begin_messages(&mut self, mut messages: Vec<Message>) -> bool {
         // Short messages do not wait for a digest.
-        jobs.sort_by_key(|job| job.items.len());
-        let mut jobs = jobs.into_iter().peekable();
-        while let Some(job) = jobs.next() {
+        messages.sort_by_key(|message| message.items.len());
+        let mut messages = messages.into_iter().peekable();
+        while let Some(message) = messages.next() {
             let mut group = Vec::new();
-            let mut rows = job.items.len();
-            group.push(job);
+            let mut rows = message.items.len();
+            group.push(message);
             while let Some(next) =
-                jobs.next_if(|next| rows + next.items.len() <= MAX_ATTEMPTS_PER_COMMAND)
+                messages.next_if(|next| rows + next.items.len() <= MAX_ATTEMPTS_PER_COMMAND)
             {
                 rows += next.items.len();
                 group.push(next);
@@ -454,9 +456,12 @@ impl Notifier {
                     });
             let Some(outcomes) = self.run_commands(commands.collect()).await else {
                 // Some of them may have begun, but they are not sent.
-                self.unreported
-                    .extend(group.iter().map(|job| (job.id, job.not_sent_reports())));
-                jobs.for_each(|job| self.scheduler.settle(job.id));
+                self.unreported.extend(
+                    group
+                        .iter()
+                        .map(|message| (message.id, message.not_sent_reports())),
+                );
+                messages.for_each(|message| self.scheduler.settle(message.id));
                 return false;
             };
             let begun = outcomes.into_iter().filter_map(|outcome| {
@@ -467,17 +472,17 @@ impl Notifier {
                 }
             });
             let begun = begun.flatten().map(|row| (row.number, row)).collect();
-            for mut job in group {
-                job.refresh_rows(&begun);
-                if job.items.is_empty() {
-                    self.scheduler.settle(job.id);
+            for mut message in group {
+                message.refresh_rows(&begun);
+                if message.items.is_empty() {
+                    self.scheduler.settle(message.id);
                     continue;
                 }
                 let sender = Rc::clone(&self.sender);
-                let id = job.id;
+                let id = message.id;
                 let task = self
                     .in_flight
-                    .spawn_local(async move { sender.send(&job).await });
+                    .spawn_local(async move { sender.send(&message).await });
                 self.message_ids.insert(task.id(), id);
             }
         }
@@ -493,7 +498,7 @@ impl Notifier {
 }
 
 impl scheduler::StateView for Handle {
-    fn read_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        self.with_state(look)
+    fn read_state<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        self.with_state(read)
     }
 }

@@ -62,8 +62,9 @@ pub struct OutboundConfig {
     pub ca_file: Option<PathBuf>,
     /// Mail server, if there is one.
     pub relay: Option<MailRelay>,
-    /// Program that starts commands as [`SESSION_LAUNCHER`], if commands are allowed.
-    pub allow_shell: Option<PathBuf>,
+    /// Path of this program, which starts commands as [`SESSION_LAUNCHER`]. `None`: commands are
+    /// not allowed.
+    pub command_launcher: Option<PathBuf>,
     /// Maximum number of concurrent requests to one host and port; at least 1.
     pub per_host: usize,
     /// Sources of name resolution.
@@ -80,7 +81,7 @@ impl Default for OutboundConfig {
             proxy: ProxyChoice::default(),
             ca_file: None,
             relay: None,
-            allow_shell: None,
+            command_launcher: None,
             per_host: DEFAULT_PER_HOST,
             names: NameSources::default(),
             mentions_tls_pin: true,
@@ -109,7 +110,7 @@ pub struct Outbound {
 }
 
 /// Permit to send one request.
-pub struct ReservedSlot(send_limits::SendPermit);
+pub struct RequestPermit(send_limits::SendPermit);
 
 struct OutboundInner {
     dialer: Dialer,
@@ -151,7 +152,7 @@ impl Outbound {
             mail_connections: MailConnections::new(clock.clone()),
             limits: SendLimits::new(config.per_host.max(1)),
             relay: config.relay,
-            commands: config.allow_shell.map(Commands::new),
+            commands: config.command_launcher.map(Commands::new),
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -171,10 +172,10 @@ impl Outbound {
     ///
     /// # Errors
     /// If none is free within a minute, or if it is no `http` or `https` URL.
-    pub async fn reserve(&self, url: &str) -> Result<ReservedSlot, SendError> {
+    pub async fn reserve(&self, url: &str) -> Result<RequestPermit, SendError> {
         http::wait_for_permit(self, &url::Url::parse(url)?)
             .await
-            .map(ReservedSlot)
+            .map(RequestPermit)
     }
 
     /// Transports that the configuration allows.
@@ -205,11 +206,11 @@ impl Outbound {
     /// If no response arrived.
     pub async fn send_http_limited(
         &self,
-        most_body: usize,
+        max_body_bytes: usize,
         request: HttpRequest,
         trust: Trust,
     ) -> Result<HttpResponse, SendError> {
-        http::send(self, None, request, trust, most_body).await
+        http::send(self, None, request, trust, max_body_bytes).await
     }
 
     /// Sends a request with a permit that was [reserved](Self::reserve), and reads the response.
@@ -218,11 +219,11 @@ impl Outbound {
     /// If no response arrived.
     pub async fn send_http_reserved(
         &self,
-        place: ReservedSlot,
+        permit: RequestPermit,
         request: HttpRequest,
         trust: Trust,
     ) -> Result<HttpResponse, SendError> {
-        http::send(self, Some(place.0), request, trust, http::MAX_BODY_BYTES).await
+        http::send(self, Some(permit.0), request, trust, http::MAX_BODY_BYTES).await
     }
 
     /// Sends a mail to the mail server.

@@ -51,7 +51,7 @@ pub struct CheckProposer<'a> {
     /// Current time.
     pub now: Timestamp,
     /// Generator of UUIDs.
-    pub draw_uuid: &'a dyn Fn() -> Uuid,
+    pub generate_uuid: &'a dyn Fn() -> Uuid,
     /// Slugs that are taken.
     used_slugs: BTreeSet<String>,
 }
@@ -141,7 +141,7 @@ impl<'a> CheckProposer<'a> {
             reporter: Reporter::Curl,
             run_parts: false,
             now,
-            draw_uuid: uuid,
+            generate_uuid: uuid,
             used_slugs: BTreeSet::new(),
         }
     }

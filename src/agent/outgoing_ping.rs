@@ -166,9 +166,9 @@ impl OutgoingPing {
         self.body = body.into();
     }
 
-    /// Truncates the body to its last `most` bytes.
-    pub(super) fn truncate_to_tail(&mut self, most: usize) {
-        let mut cut = self.body.len().saturating_sub(most);
+    /// Truncates the body to its last `max_bytes` bytes.
+    pub(super) fn truncate_to_tail(&mut self, max_bytes: usize) {
+        let mut cut = self.body.len().saturating_sub(max_bytes);
         if cut > 0 {
             // A character that would be cut is removed whole. It has at most three continuation
             // bytes.

@@ -32,7 +32,7 @@ pub struct PingSender {
     /// Spool for waiting pings, if any.
     pub spool: Option<Spool>,
     /// Time for which the last ping is retried.
-    pub within: Duration,
+    pub deliver_within: Duration,
     /// Clock of timestamps.
     pub clock: Clock,
     /// Source of run IDs, file names and jitter.
@@ -107,7 +107,7 @@ impl PingSender {
         }
     }
 
-    /// Retries until the server has accepted or refused it, or `stop` holds true.
+    /// Retries until the server has accepted or refused the ping, or `stop` is true.
     pub(super) async fn send_until_stopped(
         &self,
         ping: &OutgoingPing,
@@ -135,7 +135,8 @@ impl PingSender {
         pause / 2 + pause / 2 * u32::from(chance) / 255
     }
 
-    /// Sends the result of a job within the time for it, or leaves it in the spool.
+    /// Sends the result of a job within [`deliver_within`](Self::deliver_within), or leaves it in
+    /// the spool.
     pub(super) async fn send_or_spool(&self, ping: OutgoingPing) -> PingResult {
         let Some(spool) = &self.spool else {
             return self.send_without_spool(&ping).await;
@@ -160,7 +161,12 @@ impl PingSender {
             None => return self.send_without_spool(&ping).await,
         };
         let mut failure = None;
-        match timeout(self.within, self.send_spooled(spool, spooled, &mut failure)).await {
+        match timeout(
+            self.deliver_within,
+            self.send_spooled(spool, spooled, &mut failure),
+        )
+        .await
+        {
             Ok(result) => result,
             Err(_) => PingResult::Spooled(
                 failure.unwrap_or_else(|| "another run is still sending waiting pings".into()),
@@ -204,7 +210,7 @@ impl PingSender {
         let mut sending = std::pin::pin!(self.send_until_stopped(ping, &mut stop_receiver));
         let outcome = tokio::select! {
             outcome = &mut sending => Some(outcome),
-            () = sleep(self.within) => {
+            () = sleep(self.deliver_within) => {
                 stop_sender.send_replace(true);
                 // An earlier failure is reported if the ping now waits for another attempt.
                 timeout(Duration::ZERO, sending).await.ok()
@@ -217,7 +223,10 @@ impl PingSender {
                 | PingAttemptResult::Unavailable(reason)
                 | PingAttemptResult::Misconfigured(reason),
             ) => PingResult::Lost(reason),
-            None => PingResult::Lost(format!("no answer within {} s", self.within.as_secs())),
+            None => PingResult::Lost(format!(
+                "no answer within {} s",
+                self.deliver_within.as_secs()
+            )),
         }
     }
 

@@ -95,16 +95,16 @@ impl Spool {
     /// Writes a ping. It is on disk when this returns; after an error nothing is left of it.
     pub(super) fn write(
         &self,
-        report: &OutgoingPing,
+        ping: &OutgoingPing,
         ended: Timestamp,
         unique: Uuid,
     ) -> io::Result<SpooledPing> {
-        self.write_and_sync(report, ended, unique, File::sync_all)
+        self.write_and_sync(ping, ended, unique, File::sync_all)
     }
 
     fn write_and_sync(
         &self,
-        report: &OutgoingPing,
+        ping: &OutgoingPing,
         ended: Timestamp,
         unique: Uuid,
         sync: impl Fn(&File) -> io::Result<()>,
@@ -118,7 +118,7 @@ impl Spool {
         let partial = name.file_name(PARTIAL_EXTENSION);
         let mut file =
             directory.open_own_file(&partial, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
-        let content = [report.url.as_bytes(), b"\n", &report.body].concat();
+        let content = [ping.url.as_bytes(), b"\n", &ping.body].concat();
         let written = file.write_all(&content).and_then(|()| file.sync_data());
         if let Err(error) =
             written.and_then(|()| directory.rename(&partial, &name.file_name(PING_EXTENSION)))
@@ -143,14 +143,14 @@ impl Spool {
     }
 
     /// Returns the status of a ping.
-    pub(super) fn status_of(&self, kept: &SpooledPing) -> SpoolStatus {
+    pub(super) fn status_of(&self, ping: &SpooledPing) -> SpoolStatus {
         if self
             .open()
-            .is_ok_and(|directory| directory.ping_length(&kept.name).is_some())
+            .is_ok_and(|directory| directory.ping_length(&ping.name).is_some())
         {
             return SpoolStatus::Waiting;
         }
-        let is_empty = kept.file.metadata().is_ok_and(|file| file.len() == 0);
+        let is_empty = ping.file.metadata().is_ok_and(|file| file.len() == 0);
         if is_empty {
             SpoolStatus::Dropped
         } else {
@@ -260,17 +260,17 @@ impl SpoolDirectory {
         Ok(names)
     }
 
-    /// Drops the oldest pings beyond the limits, except the newcomer, and old partial files.
-    fn enforce_limits(&self, newcomer: &SpooledPingName, now: Timestamp) -> io::Result<()> {
+    /// Drops the oldest pings beyond the limits, except `new`, and old partial files.
+    fn enforce_limits(&self, new: &SpooledPingName, now: Timestamp) -> io::Result<()> {
         let length = |name: &SpooledPingName| self.ping_length(name).unwrap_or_default();
         let mut files = 1;
-        let mut bytes = length(newcomer);
-        // If the clock was set back, the newcomer has the oldest name.
+        let mut bytes = length(new);
+        // If the clock was set back, the new ping has the oldest name.
         for name in self
             .names(PING_EXTENSION)?
             .iter()
             .rev()
-            .filter(|name| *name != newcomer)
+            .filter(|name| *name != new)
         {
             files += 1;
             bytes += length(name);
@@ -286,8 +286,8 @@ impl SpoolDirectory {
         Ok(())
     }
 
-    /// Empties a file and removes it. The empty file tells the waiting run that the ping was
-    /// dropped and not sent.
+    /// Empties a file and removes it. The waiting run has the file open, and detects by its
+    /// length that the ping was dropped and not sent.
     fn discard(&self, name: &SpooledPingName) {
         let name = name.file_name(PING_EXTENSION);
         // Another run may have sent or dropped it in the meantime.

@@ -45,8 +45,8 @@ impl BackupScheduler {
     /// # Errors
     /// Returns an error if the system cannot start a thread. A missing directory is reported at
     /// every attempt, because it may be mounted later.
-    pub fn start(handle: Handle, intervals: BackupSchedule) -> io::Result<Self> {
-        let made = BackupDirectory::list(&handle, &intervals.directory);
+    pub fn start(handle: Handle, schedule: BackupSchedule) -> io::Result<Self> {
+        let made = BackupDirectory::list(&handle, &schedule.directory);
         let mut newest = made.ok().and_then(|made| made.newest_time(handle.now()));
         handle.metrics().enable_backups(newest);
         let (wake, woken) = mpsc::channel();
@@ -64,7 +64,7 @@ impl BackupScheduler {
                     let now = handle.now();
                     let due = newest
                         .filter(|at| !at.is_ahead_of(now))
-                        .map_or(now, |at| at.plus_micros(to_micros(intervals.interval)));
+                        .map_or(now, |at| at.plus_micros(to_micros(schedule.interval)));
                     let wait = due.max(not_before).micros_since(now);
                     if wait > 0 {
                         match woken.recv_timeout(
@@ -74,18 +74,18 @@ impl BackupScheduler {
                             Ok(()) | Err(RecvTimeoutError::Timeout) => continue,
                         }
                     }
-                    match run_attempt(|| create_backup(&handle, &intervals, now)) {
+                    match run_attempt(|| create_backup(&handle, &schedule, now)) {
                         Ok(()) => {
                             newest = Some(now);
                             handle.metrics().record_backup(now);
                         }
                         Err(error) => {
                             not_before =
-                                now.plus_micros(to_micros(RETRY_DELAY.min(intervals.interval)));
+                                now.plus_micros(to_micros(RETRY_DELAY.min(schedule.interval)));
                             let reason = failure_reason(&error);
                             tracing::error!(
                                 "NO BACKUP: writing to {} failed: {reason}",
-                                intervals.directory.display()
+                                schedule.directory.display()
                             );
                             handle.metrics().record_backup_failure(now, reason);
                         }
@@ -120,15 +120,15 @@ fn failure_reason(error: &BackupError) -> String {
 /// Makes a backup and removes the oldest ones beyond the limit.
 fn create_backup(
     handle: &Handle,
-    intervals: &BackupSchedule,
+    schedule: &BackupSchedule,
     now: Timestamp,
 ) -> Result<(), BackupError> {
-    let files = BackupDirectory::list(handle, &intervals.directory)?;
+    let files = BackupDirectory::list(handle, &schedule.directory)?;
     for partial in &files.partial {
         // Partial files of a server that was killed. This server makes one backup at a time.
         fs::remove_file(partial)?;
     }
-    let path = intervals
+    let path = schedule
         .directory
         .join(format!("{}{}{SUFFIX}", files.prefix, format_time(now)));
     let mut file = BackupFileWriter::create(&path)?;
@@ -139,11 +139,11 @@ fn create_backup(
         "wrote backup {}: {rows} rows, {bytes} bytes",
         path.display()
     );
-    for (_, old) in BackupDirectory::list(handle, &intervals.directory)?
+    for (_, old) in BackupDirectory::list(handle, &schedule.directory)?
         .oldest_first(now)
         .iter()
         .rev()
-        .skip(intervals.keep_newest)
+        .skip(schedule.keep_newest)
     {
         fs::remove_file(old)?;
     }

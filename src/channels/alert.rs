@@ -389,7 +389,9 @@ impl Alert {
     /// Id of the incident that the alert belongs to.
     pub fn incident_key(&self, attempt: &SendAttempt) -> String {
         match &self.check {
-            Some(subject) if self.event != AlertEvent::Test => subject.facts.unique_key.to_string(),
+            Some(alerted_check) if self.event != AlertEvent::Test => {
+                alerted_check.facts.unique_key.to_string()
+            }
             _ => format!("{}-{}", self.event.name(), attempt.id),
         }
     }

@@ -15,7 +15,7 @@ use several_checks::{digest_alert, outage_alert, still_down_alert};
 pub fn duplicate_note(attempt: &SendAttempt) -> Option<&'static str> {
     attempt
         .may_be_duplicate
-        .then_some("(This may be a repeat: it is not known whether an earlier try arrived.)")
+        .then_some("(This may be a repeat: an earlier attempt may have arrived.)")
 }
 
 /// Composes the alert for these facts.

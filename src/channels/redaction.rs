@@ -35,7 +35,7 @@ pub(super) fn redact_secrets(text: &str, settings: &ChannelSettings, step: &Send
         SendStep::Mail(_) | SendStep::Unsendable(_) => {}
     }
     let mut text = to_one_line(text);
-    for secret in secrets.spellings() {
+    for secret in secrets.encodings() {
         text = text.replace(&secret, MASK);
     }
     text
@@ -159,10 +159,10 @@ impl RedactedSecrets {
             let is_placeholder = rest
                 .get(..start)
                 .is_some_and(|before| before.ends_with('$'));
-            let behind = word.get(end..).unwrap_or_default();
-            let is_name = behind
+            let after = word.get(end..).unwrap_or_default();
+            let is_name = after
                 .strip_prefix(['"', '\''])
-                .unwrap_or(behind)
+                .unwrap_or(after)
                 .trim_start()
                 .starts_with([':', '=']);
             if let Some(word) = word
@@ -171,7 +171,7 @@ impl RedactedSecrets {
             {
                 self.add(word);
             }
-            rest = behind;
+            rest = after;
         }
     }
 
@@ -186,25 +186,25 @@ impl RedactedSecrets {
                 is_escaped = c == '\\' && !is_escaped;
                 ends
             });
-            let Some((text, behind)) =
+            let Some((text, after)) =
                 end.and_then(|end| Some((quoted.get(..end)?, quoted.get(end + 1..)?)))
             else {
                 return;
             };
-            if !behind.trim_start().starts_with(':') && !text.contains('$') {
+            if !after.trim_start().starts_with(':') && !text.contains('$') {
                 self.add(text);
                 serde_json::from_str::<String>(&format!("\"{text}\""))
                     .iter()
                     .for_each(|text| self.add(text));
             }
-            rest = behind;
+            rest = after;
         }
     }
 
     /// Adds long words of a command that look random. A shell repeats a part of a command that it
     /// cannot parse.
     fn add_command(&mut self, shell: &ShellInvocation) {
-        let is_drawn = |word: &&str| {
+        let looks_random = |word: &&str| {
             word.len() >= MIN_COMMAND_TOKEN_LENGTH
                 && word.contains(|c: char| c.is_ascii_digit())
                 && word.contains(|c: char| c.is_ascii_alphabetic())
@@ -212,13 +212,13 @@ impl RedactedSecrets {
         shell
             .command
             .split(|c| !is_token_character(c))
-            .filter(is_drawn)
+            .filter(looks_random)
             .for_each(|word| self.add(word));
     }
 
     /// Every encoding in which a receiver may repeat the secrets, the longest first, so that no
     /// part of one remains.
-    fn spellings(self) -> Vec<String> {
+    fn encodings(self) -> Vec<String> {
         let mut all = Vec::with_capacity(self.0.len() * 4);
         for secret in self.0 {
             let json = serde_json::to_string(&secret).unwrap_or_default();

@@ -173,10 +173,10 @@ pub fn render_styled_text(
         };
     }
     let full = TextLayout::with_everything(alert, show);
-    let draw = |layout: TextLayout| layout.render(alert, attempt, dialect, show);
-    let fits = |layout: TextLayout| limit.fits(&draw(layout).text);
+    let render = |layout: TextLayout| layout.render(alert, attempt, dialect, show);
+    let fits = |layout: TextLayout| limit.fits(&render(layout).text);
     if fits(full) {
-        return draw(full);
+        return render(full);
     }
     let mut layout = full;
     for (index, part) in TextPart::DROP_ORDER.into_iter().enumerate() {
@@ -189,7 +189,7 @@ pub fn render_styled_text(
         layout = layout.with_amount(part, amount);
         // Earlier parts may fit again if a long description was dropped.
         for earlier in TextPart::DROP_ORDER.into_iter().take(index).rev() {
-            let least = if earlier == TextPart::Output {
+            let min = if earlier == TextPart::Output {
                 MIN_OUTPUT_CHARS.min(full.amount_of(earlier))
             } else {
                 1
@@ -199,10 +199,10 @@ pub fn render_styled_text(
             });
             layout = layout.with_amount(
                 earlier,
-                amount.filter(|amount| *amount >= least).unwrap_or_default(),
+                amount.filter(|amount| *amount >= min).unwrap_or_default(),
             );
         }
-        return draw(layout);
+        return render(layout);
     }
     RenderedText::default()
 }
@@ -215,28 +215,28 @@ pub fn render_output(
     limit: LengthLimit,
 ) -> Option<(&'static str, String)> {
     let output = alert.output.as_ref()?;
-    let draw = |chars| {
+    let render = |chars| {
         let mut writer = DialectWriter::new(dialect);
         writer.block(&last_chars(&output.text, chars));
         writer.finish().text
     };
     let full = output.text.chars().count().min(MAX_OUTPUT_CHARS);
     let chars =
-        largest_fitting(full + 1, |chars| limit.fits(&draw(chars))).filter(|chars| *chars > 0)?;
-    Some((output.label, draw(chars)))
+        largest_fitting(full + 1, |chars| limit.fits(&render(chars))).filter(|chars| *chars > 0)?;
+    Some((output.label, render(chars)))
 }
 
-/// Greatest number below `end` for which `holds` is true, provided it is true for all smaller ones.
+/// Greatest number below `end` for which `fits` is true, provided it is true for all smaller ones.
 /// `None`: it is false for 0.
-fn largest_fitting(end: usize, holds: impl Fn(usize) -> bool) -> Option<usize> {
+fn largest_fitting(end: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
     let mut low = 0;
     let mut high = end;
-    if end == 0 || !holds(0) {
+    if end == 0 || !fits(0) {
         return None;
     }
     while high - low > 1 {
         let middle = low.midpoint(high);
-        if holds(middle) {
+        if fits(middle) {
             low = middle;
         } else {
             high = middle;

@@ -53,16 +53,16 @@ pub(super) struct TemplateTooLong {
 pub(super) struct TemplateValues<'a> {
     alert: &'a Alert,
     attempt: &'a SendAttempt,
-    subject: &'a AlertedCheck,
+    alerted_check: &'a AlertedCheck,
 }
 
 impl<'a> TemplateValues<'a> {
     /// Values for an alert. `None`: it is about no check.
     pub(super) fn for_alert(alert: &'a Alert, attempt: &'a SendAttempt) -> Option<Self> {
-        alert.check.as_ref().map(|subject| Self {
+        alert.check.as_ref().map(|alerted_check| Self {
             alert,
             attempt,
-            subject,
+            alerted_check,
         })
     }
 
@@ -175,15 +175,15 @@ impl<'a> TemplateValues<'a> {
     }
 
     fn settings(&self) -> &CheckSettings {
-        &self.subject.facts.settings
+        &self.alerted_check.facts.settings
     }
 
     fn last_ping(&self) -> Option<&PingFacts> {
-        self.subject.facts.last_ping.as_ref()
+        self.alerted_check.facts.last_ping.as_ref()
     }
 
     fn placeholder_value(&self, name: &str) -> Option<String> {
-        let facts = &self.subject.facts;
+        let facts = &self.alerted_check.facts;
         if let Some(name) = name.strip_suffix("_JSON").filter(|name| *name != "EVENT") {
             return self.placeholder_value(name).map(|value| ascii_json(&value));
         }
@@ -224,12 +224,12 @@ impl<'a> TemplateValues<'a> {
         let seconds = |(from, until): (Timestamp, Option<Timestamp>)| {
             until.unwrap_or(self.attempt.at).micros_since(from) / MICROS_PER_SEC
         };
-        self.subject.downtime.map_or(0, seconds).max(0)
+        self.alerted_check.downtime.map_or(0, seconds).max(0)
     }
 
     /// All facts for programs, without anything that could ping the check.
     pub(super) fn event_json(&self) -> Value {
-        let facts = &self.subject.facts;
+        let facts = &self.alerted_check.facts;
         let settings = self.settings();
         let last_ping = self.last_ping().map(|ping| {
             json!({
@@ -241,12 +241,12 @@ impl<'a> TemplateValues<'a> {
                 "remote_addr": ping.from.map(|from| from.to_string()),
             })
         });
-        let exit_status = match self.subject.cause {
+        let exit_status = match self.alerted_check.cause {
             FlipCause::ExitStatus(status) => Some(status.get()),
             _ => None,
         };
         let seconds = self.downtime_seconds();
-        let downtime = self.subject.downtime.map(|(from, until)| {
+        let downtime = self.alerted_check.downtime.map(|(from, until)| {
             json!({
                 "from": format_timestamp(from),
                 "until": until.map(format_timestamp),
@@ -260,7 +260,7 @@ impl<'a> TemplateValues<'a> {
             "at": format_timestamp(self.alert.at),
             "title": self.alert.title,
             "text": self.alert.summary,
-            "cause": self.subject.cause.name(),
+            "cause": self.alerted_check.cause.name(),
             "reason": self.alert.reason,
             "exit_status": exit_status,
             "possible_duplicate": self.attempt.may_be_duplicate,

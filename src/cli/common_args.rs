@@ -33,17 +33,17 @@ pub(super) fn number_parser<T: TryFrom<u64>>(
     }
 }
 
-/// Reads a file of at most `most` bytes. A longer file, or one that never ends, is refused before
-/// it uses memory.
-pub(super) fn read_limited(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+/// Reads a file of at most `max_bytes`. A longer file, or one that never ends, is refused before it
+/// uses memory.
+pub(super) fn read_limited(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?
-        .take(most.saturating_add(1))
+        .take(max_bytes.saturating_add(1))
         .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
+    if bytes.len() as u64 > max_bytes {
         return Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
-            format!("it has more than {most} bytes"),
+            format!("it has more than {max_bytes} bytes"),
         ));
     }
     Ok(bytes)

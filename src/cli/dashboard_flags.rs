@@ -35,8 +35,8 @@ pub(super) struct DashboardFlags {
     )]
     auth_header: Option<String>,
 
-    /// File with the secret that the proxy must send in X-Overdue-Proxy-Secret; otherwise its
-    /// header is ignored
+    /// File with the secret that the proxy must send in X-Overdue-Proxy-Secret; without it, the
+    /// header that names the user is ignored
     #[arg(
         long,
         env = "OVERDUE_AUTH_HEADER_SECRET_FILE",

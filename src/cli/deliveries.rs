@@ -23,8 +23,8 @@ pub(super) struct DeliveriesArgs {
 
 #[derive(Subcommand)]
 enum DeliveriesCommand {
-    /// Send a failed alert again. Recipients are notified of the current status only: if the check
-    /// has changed since, nothing is sent
+    /// Send a failed alert again: to programs always, to others only if the status of the check has
+    /// not changed since
     Retry {
         /// Number of the delivery, as shown by `deliveries`
         #[arg(value_parser = number_parser::<u64>(1..=u64::MAX), allow_negative_numbers = true)]
@@ -48,7 +48,7 @@ struct DeliveryListArgs {
     #[arg(long, env = "OVERDUE_CHECK")]
     check: Option<String>,
 
-    /// Show only alerts whose delivery was given up
+    /// Show only failed deliveries
     #[arg(long, env = "OVERDUE_FAILED", value_parser = FalseyValueParser::new())]
     failed: bool,
 

@@ -250,7 +250,7 @@ const NEXT_STEPS: &[&str] = &[
      alerts are sent",
     "  2. for the switch: stop the old server, and import its last state with --live instead of \
      --trial",
-    "  3. point the old address to this server, by the proxy or by DNS; clients that retry send \
+    "  3. point the old address to this server, in the proxy or in DNS; clients that retry send \
      the pings that fail meanwhile again",
     "  to go back, start the old server: it was never changed",
 ];

@@ -173,7 +173,7 @@ impl OutboundFlags {
             proxy: self.outbound_proxy.unwrap_or_default(),
             ca_file: self.ca_file,
             relay,
-            allow_shell: self.allow_shell.then(this_program),
+            command_launcher: self.allow_shell.then(this_program),
             per_host: self.send_per_host.into(),
             names: NameSources::default(),
         })

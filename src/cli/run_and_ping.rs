@@ -116,17 +116,18 @@ fn parse_run_id(text: &str) -> Result<Uuid, &'static str> {
 
 /// Returns a parser of a duration of at least a second: a number of seconds, or a number with its
 /// unit.
-fn duration_parser(most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone {
+fn duration_parser(max_secs: u32) -> impl Fn(&str) -> Result<u32, String> + Clone {
     move |text| {
-        let with_unit = || u32::try_from(parse_duration(text, 1, most.into()).ok()?).ok();
+        let with_unit = || u32::try_from(parse_duration(text, 1, max_secs.into()).ok()?).ok();
         let number = text
             .parse()
             .ok()
-            .filter(|number| (1..=most).contains(number))
+            .filter(|number| (1..=max_secs).contains(number))
             .or_else(with_unit);
         number.ok_or_else(|| {
             format!(
-                "give a whole number of seconds from 1 to {most}, or a time such as 90s, 5m or 2h"
+                "give a whole number of seconds from 1 to {max_secs}, or a time such as 90s, 5m or \
+                 2h"
             )
         })
     }
@@ -150,7 +151,7 @@ impl PingDeliveryArgs {
         PingSender {
             outbound,
             spool: self.spool.as_deref().map(Spool::new),
-            within: duration_from_secs(self.deliver_within),
+            deliver_within: duration_from_secs(self.deliver_within),
             clock,
             random,
         }

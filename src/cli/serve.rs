@@ -170,8 +170,8 @@ pub(super) struct ServeArgs {
     )]
     metrics_token_file: Option<SecretFileContent>,
 
-    /// Alerts about pings that may have been lost while the server could not accept any: hold
-    /// (until the job had a chance to report again) or at-once
+    /// Alerts about missed pings that may have been lost in an outage of the server: hold (until
+    /// the job has had time to report again) or at-once
     #[arg(
         long,
         env = "OVERDUE_AFTER_OUTAGE",

@@ -94,10 +94,10 @@ pub(super) fn print_list<R: Serialize, const N: usize>(
 }
 
 /// Ignores a closed pipe: the reader has seen enough.
-fn ignore_closed_pipe(shown: io::Result<()>) -> io::Result<()> {
-    match shown {
+fn ignore_closed_pipe(result: io::Result<()>) -> io::Result<()> {
+    match result {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        shown => shown,
+        result => result,
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) enum WindowCommand {
         name: Name,
 
         #[command(flatten)]
-        about: WindowTagArgs,
+        tags: WindowTagArgs,
 
         /// Schedule of a recurring window: a cron expression of five fields, or an OnCalendar
         /// expression of systemd
@@ -84,7 +84,7 @@ pub(super) struct WindowTagArgs {
 }
 
 impl WindowTagArgs {
-    fn tags(&self) -> Tags {
+    fn to_tags(&self) -> Tags {
         Tags::from_stored(&self.tag.join(" "))
     }
 }
@@ -99,7 +99,7 @@ pub(super) struct MuteArgs {
     project: TargetProject,
 
     #[command(flatten)]
-    about: WindowTagArgs,
+    tags: WindowTagArgs,
 
     #[command(flatten)]
     json: JsonFlag,
@@ -116,7 +116,7 @@ impl WindowCommand {
             Self::Create {
                 project: TargetProject { project },
                 name,
-                about,
+                tags,
                 at,
                 tz,
                 from,
@@ -134,7 +134,7 @@ impl WindowCommand {
                 let request = CreateWindow {
                     project,
                     name,
-                    tags: about.tags(),
+                    tags: tags.to_tags(),
                     times,
                 };
                 create(data, request, &json)
@@ -159,7 +159,7 @@ impl MuteArgs {
         let request = CreateWindow {
             project: self.project.project,
             name: Name::parse("mute").unwrap_or_default(),
-            tags: self.about.tags(),
+            tags: self.tags.to_tags(),
             times: WindowTimesInput {
                 minutes: Some(self.minutes),
                 ..WindowTimesInput::default()
@@ -186,13 +186,13 @@ fn create(data: &Path, request: CreateWindow, json: &JsonFlag) -> Result<(), Cli
     };
     // The window exists, even if this request fails.
     if send(data, checks).is_ok_and(|checks| checks.into_rows().is_empty()) {
-        print_warnings(&[no_check(&tags)]);
+        print_warnings(&[no_check_warning(&tags)]);
     }
     Ok(())
 }
 
 /// Returns the warning that no check has all of these tags.
-fn no_check(tags: &Tags) -> String {
+fn no_check_warning(tags: &Tags) -> String {
     let names = tags
         .iter()
         .map(|tag| format!("{tag:?}"))

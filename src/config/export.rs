@@ -130,8 +130,13 @@ impl ObjectWriter {
 
 /// Returns the key of an object in a file: its name, or its UUID if the name is unsuitable.
 fn object_key(name: &str, uuid: uuid::Uuid, is_only: bool) -> String {
-    let does = !name.is_empty() && is_only && matches!(ObjectName::new(name), ObjectName::Text(_));
-    if does { name.into() } else { uuid.to_string() }
+    let is_suitable =
+        !name.is_empty() && is_only && matches!(ObjectName::new(name), ObjectName::Text(_));
+    if is_suitable {
+        name.into()
+    } else {
+        uuid.to_string()
+    }
 }
 
 /// Exports one project, or all projects and users. With `secrets`, secrets are written in clear

@@ -108,7 +108,7 @@ pub(super) const PROJECT_FIELDS: &[ConfigField] = &[
 impl From<&CheckField> for ConfigField {
     fn from(check_field: &CheckField) -> Self {
         let field_type = match check_field.field_type {
-            CheckFieldType::Text(most) => ConfigFieldType::Text(most),
+            CheckFieldType::Text(max) => ConfigFieldType::Text(max),
             CheckFieldType::Slug => ConfigFieldType::Slug,
             CheckFieldType::Tags | CheckFieldType::Keywords => ConfigFieldType::Words,
             CheckFieldType::Duration => SECONDS_TYPE,
@@ -189,7 +189,7 @@ pub(super) const CHANNEL_FIELDS: &[ConfigField] = &[
     field(
         "incomplete",
         ConfigFieldType::Bool,
-        "true: required settings are missing, as in some imported channels, and it cannot deliver",
+        "true: required settings are missing, as in some imported channels; it cannot deliver",
     ),
 ];
 

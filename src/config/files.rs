@@ -62,7 +62,7 @@ impl fmt::Display for ConfigLoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Files(error) => error.fmt(f),
-            Self::Problems(told) => f.write_str(told.trim_end()),
+            Self::Problems(problems) => f.write_str(problems.trim_end()),
         }
     }
 }

@@ -30,17 +30,17 @@ fn secret_schema() -> Value {
 fn type_schema(field_type: ConfigFieldType) -> Value {
     let words = json!({ "type": "array", "items": { "type": "string" } });
     match field_type {
-        ConfigFieldType::Text(most) => json!({ "type": "string", "maxLength": most }),
+        ConfigFieldType::Text(max) => json!({ "type": "string", "maxLength": max }),
         ConfigFieldType::Bool => json!({ "type": "boolean" }),
-        ConfigFieldType::Number(least, most) => {
-            json!({ "type": "integer", "minimum": least, "maximum": most })
+        ConfigFieldType::Number(min, max) => {
+            json!({ "type": "integer", "minimum": min, "maximum": max })
         }
-        ConfigFieldType::Limit(least, most) => {
-            let number = json!({ "type": "integer", "minimum": least, "maximum": most });
+        ConfigFieldType::Limit(min, max) => {
+            let number = json!({ "type": "integer", "minimum": min, "maximum": max });
             json!({ "anyOf": [number, { "const": "none" }] })
         }
-        ConfigFieldType::Duration(least, most) => {
-            let seconds = json!({ "type": "integer", "minimum": least, "maximum": most });
+        ConfigFieldType::Duration(min, max) => {
+            let seconds = json!({ "type": "integer", "minimum": min, "maximum": max });
             let text = json!({ "type": "string", "pattern": "^[0-9]+[smhdw]$" });
             json!({ "anyOf": [seconds, text] })
         }
@@ -62,10 +62,12 @@ fn type_schema(field_type: ConfigFieldType) -> Value {
     }
 }
 
-fn with_description(of: Value, help: &str) -> Value {
-    let Value::Object(mut of) = of else { return of };
-    of.insert("description".into(), help.into());
-    of.into()
+fn with_description(schema: Value, help: &str) -> Value {
+    let Value::Object(mut schema) = schema else {
+        return schema;
+    };
+    schema.insert("description".into(), help.into());
+    schema.into()
 }
 
 /// Returns the schema of an object with these fields and additional properties.
@@ -84,8 +86,12 @@ fn object_schema(tables: &[&[ConfigField]], more: Map<String, Value>) -> Value {
 }
 
 /// Returns the schema of a table of objects by key.
-fn table_schema(of: &Value, key: &str) -> Value {
-    json!({ "type": "object", "propertyNames": { "pattern": key }, "additionalProperties": of })
+fn table_schema(item_schema: &Value, key: &str) -> Value {
+    json!({
+        "type": "object",
+        "propertyNames": { "pattern": key },
+        "additionalProperties": item_schema
+    })
 }
 
 fn setting_schema(field: &channel::SettingField) -> (String, Value) {
@@ -122,10 +128,10 @@ fn channel_schema(kind: &'static ChannelKind) -> Value {
         .chain(kind.aliases.iter().copied())
         .collect();
     properties.insert("kind".into(), json!({ "enum": words }));
-    let mut of = object_schema(&[fields::CHANNEL_FIELDS], properties);
-    if let Value::Object(of) = &mut of {
-        of.insert("title".into(), kind.title.into());
-        of.insert("required".into(), json!(["kind"]));
+    let mut schema = object_schema(&[fields::CHANNEL_FIELDS], properties);
+    if let Value::Object(schema) = &mut schema {
+        schema.insert("title".into(), kind.title.into());
+        schema.insert("required".into(), json!(["kind"]));
         // Keys such as "header.X-Key" may be written as one.
         let dotted = kind
             .fields
@@ -134,9 +140,9 @@ fn channel_schema(kind: &'static ChannelKind) -> Value {
         let dotted: Map<_, _> = dotted
             .map(|prefix| (format!("^{prefix}\\."), secret_schema()))
             .collect();
-        of.insert("patternProperties".into(), dotted.into());
+        schema.insert("patternProperties".into(), dotted.into());
     }
-    of
+    schema
 }
 
 /// Returns the schema.

@@ -163,7 +163,7 @@ impl ConfigPlanner<'_> {
     }
 
     /// Takes the next random UUID.
-    fn draw_uuid(&mut self) -> Uuid {
+    fn generate_uuid(&mut self) -> Uuid {
         let uuid = self
             .uuids
             .get(self.uuids_drawn)

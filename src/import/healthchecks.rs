@@ -1,5 +1,5 @@
-//! Conversion of each row of a Healthchecks server, or the reason against it. The result depends
-//! only on the rows, the options and the time.
+//! Converts the rows of a Healthchecks server; a row that is not imported is reported with the
+//! reason. The result depends only on the rows, the options and the time.
 
 mod badge;
 mod channel;

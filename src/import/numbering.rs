@@ -10,7 +10,7 @@ use crate::domain::import_contents::{ImportContents, ImportedProject};
 use crate::domain::import_item::ImportItem;
 use crate::util::random::Random;
 
-/// Returns how many numbers the contents need.
+/// Returns the number of IDs that the contents need.
 pub fn count_ids(imported: &ImportContents) -> u64 {
     imported.projects.iter().map(count_project_ids).sum::<u64>() + imported.users.len() as u64
 }

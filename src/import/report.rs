@@ -210,13 +210,13 @@ pub(super) struct IncompleteChannel {
     #[serde(flatten)]
     pub(super) channel: ReportedChannel,
     /// Keys that have to be set. If empty, the channel only has to be enabled.
-    pub(super) lacks: Vec<&'static str>,
+    pub(super) missing: Vec<&'static str>,
 }
 
 impl IncompleteChannel {
     fn lines(&self) -> Vec<String> {
         let sets: String = self
-            .lacks
+            .missing
             .iter()
             .map(|key| format!(" --set {key}=…"))
             .collect();

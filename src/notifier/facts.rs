@@ -50,8 +50,8 @@ impl MessageSender {
     /// Checks that are still down after an alert to this channel.
     fn still_down(&self, channel: &Channel) -> Vec<CheckSummary> {
         let down = self.notified_down_checks(channel);
-        let brief = |(place, check): (usize, &Check)| {
-            let flip = if place < MAX_LOOKUPS {
+        let summary = |(index, check): (usize, &Check)| {
+            let flip = if index < MAX_LOOKUPS {
                 self.read_flip(check.state.last_flip)
             } else {
                 None
@@ -62,10 +62,10 @@ impl MessageSender {
                 project_uuid: self.project_uuid(check.project),
                 since: check.state.changed,
                 cause: flip.map_or(FlipCause::Unknown, |flip| flip.cause),
-                last_success: self.last_success(check, place < MAX_LOOKUPS),
+                last_success: self.last_success(check, index < MAX_LOOKUPS),
             }
         };
-        down.iter().enumerate().map(brief).collect()
+        down.iter().enumerate().map(summary).collect()
     }
 
     /// Checks that are down and about which this channel was notified, directly or as a member of a
@@ -83,20 +83,20 @@ impl MessageSender {
         down
     }
 
-    fn for_each_notified(&self, channel: &Channel, mut look: impl FnMut(&Check)) {
+    fn for_each_notified(&self, channel: &Channel, mut visit: impl FnMut(&Check)) {
         let membership = self
             .handle
             .with_state(|state| state.audience_membership(channel));
         self.for_each_notified_in(channel.project, |check| {
             if membership.includes(check) {
-                look(check);
+                visit(check);
             }
         });
     }
 
-    /// Calls `look` for the checks of a project that are down and whose alert was delivered, oldest
-    /// first. A project on trial sends no reminders.
-    pub(super) fn for_each_notified_in(&self, project: ProjectId, mut look: impl FnMut(&Check)) {
+    /// Calls `visit` for the checks of a project that are down and whose alert was delivered,
+    /// oldest first. A project on trial sends no reminders.
+    pub(super) fn for_each_notified_in(&self, project: ProjectId, mut visit: impl FnMut(&Check)) {
         let notified_checks = |state: &State| {
             state
                 .project(project)
@@ -117,7 +117,7 @@ impl MessageSender {
                     .iter()
                     .filter_map(|id| state.check(*id))
                     .filter(|check| check.state.notification.is_notified())
-                    .for_each(&mut look);
+                    .for_each(&mut visit);
             });
         }
     }
@@ -418,11 +418,11 @@ impl MessageSender {
         let mut down = Vec::new();
         let mut up = Vec::new();
         for (index, item) in items.iter().enumerate() {
-            let brief = self.check_summary(item, index < MAX_LOOKUPS);
+            let summary = self.check_summary(item, index < MAX_LOOKUPS);
             if item.row.event == AlertEvent::Up {
-                up.push(brief);
+                up.push(summary);
             } else {
-                down.push(brief);
+                down.push(summary);
             }
         }
         let is_outage = up.is_empty() && items.iter().all(|item| item.row.during_outage);
@@ -494,8 +494,8 @@ fn unknown_flip(row: &OutboxRow) -> Flip {
     }
 }
 
-/// Cache of the checks of projects that are down, valid for a short time: ten thousand messages in
-/// a row would each count ten thousand checks.
+/// Cache of the checks that are down, by project, valid for a short time: without it, each of ten
+/// thousand messages would count ten thousand checks.
 #[derive(Default)]
 pub(super) struct DownChecksCache(HashMap<ProjectId, (std::time::Duration, Arc<[DownCheck]>)>);
 
@@ -508,8 +508,9 @@ impl DownChecksCache {
         now: std::time::Duration,
         count: impl FnOnce() -> Arc<[DownCheck]>,
     ) -> Arc<[DownCheck]> {
-        const FRESH: std::time::Duration = std::time::Duration::from_millis(500);
-        self.0.retain(|_, (at, _)| now.saturating_sub(*at) < FRESH);
+        const MAX_AGE: std::time::Duration = std::time::Duration::from_millis(500);
+        self.0
+            .retain(|_, (at, _)| now.saturating_sub(*at) < MAX_AGE);
         Arc::clone(&self.0.entry(project).or_insert_with(|| (now, count())).1)
     }
 }

@@ -151,7 +151,7 @@ impl MessageSender {
             .collect()
     }
 
-    /// Sends a mail to each recipient that has not unsubscribed, is not in `without`, and has no
+    /// Sends a mail to each recipient that has not unsubscribed, is not in `excluded`, and has no
     /// final result for these rows.
     pub(super) async fn mail_recipients(
         &self,
@@ -160,7 +160,7 @@ impl MessageSender {
         alert: &Alert,
         attempt: &SendAttempt,
         rows: &[Arc<OutboxRow>],
-        without: &[Box<str>],
+        excluded: &[Box<str>],
     ) -> AttemptResult {
         let is_unsubscribed = |recipient: &&str| {
             channel
@@ -174,7 +174,8 @@ impl MessageSender {
             .filter(|recipient| !is_unsubscribed(recipient))
             .map(String::from)
             .collect();
-        let is_pending = |recipient: &&String| !without.iter().any(|other| **other == ***recipient);
+        let is_pending =
+            |recipient: &&String| !excluded.iter().any(|other| **other == ***recipient);
         let pending: Vec<String> = recipients.iter().filter(is_pending).cloned().collect();
         // If no other recipient is left, they get it after all.
         let recipients = if pending.is_empty() {
@@ -190,11 +191,11 @@ impl MessageSender {
         };
         // If the channel had several recipients before, this one may have received it.
         if others.is_empty() && rows.iter().all(|row| row.recipients.is_empty()) {
-            let done = self
+            let attempt_result = self
                 .mail_recipient(channel, settings, first, alert, attempt, rows)
                 .await;
             // A failure is that of the whole channel.
-            let is_accepted = done.is_delivered();
+            let is_accepted = attempt_result.is_delivered();
             let accepted = || {
                 Arc::from([Recipient {
                     address: first.as_str().into(),
@@ -203,7 +204,7 @@ impl MessageSender {
             };
             return AttemptResult {
                 recipients: is_accepted.then(accepted),
-                ..done
+                ..attempt_result
             };
         }
         let mut sent = Vec::with_capacity(recipients.len());
@@ -227,11 +228,11 @@ impl MessageSender {
                 });
                 continue;
             }
-            let done = self
+            let attempt_result = self
                 .mail_recipient(channel, settings, recipient, alert, attempt, rows)
                 .await;
-            let may_have_arrived = done.may_have_arrived();
-            if done.is_delivered() {
+            let may_have_arrived = attempt_result.may_have_arrived();
+            if attempt_result.is_delivered() {
                 sent.push(RecipientAttempt {
                     recipient: recipient.clone(),
                     result: RecipientOutcome::Delivered,
@@ -239,14 +240,14 @@ impl MessageSender {
                 });
                 continue;
             }
-            let error = done.result.reason().to_owned();
-            server_error = done.is_unreachable.then(|| error.clone());
+            let error = attempt_result.result.reason().to_owned();
+            server_error = attempt_result.is_unreachable.then(|| error.clone());
             sent.push(RecipientAttempt {
                 recipient: recipient.clone(),
                 result: RecipientOutcome::Retry(error),
                 may_have_arrived,
             });
-            failures.push((recipient.clone(), done));
+            failures.push((recipient.clone(), attempt_result));
         }
         let is_accepted = sent
             .iter()
@@ -254,13 +255,19 @@ impl MessageSender {
         if !is_accepted {
             // No recipient has received it. The worst response applies to the message, as if it had
             // been sent to that recipient alone.
-            let retry_index = failures.iter().position(|(_, done)| done.is_retry());
+            let retry_index = failures
+                .iter()
+                .position(|(_, attempt_result)| attempt_result.is_retry());
             let reason = recipient_errors(&sent, false).into_boxed_str();
-            let may_have_arrived = failures.iter().any(|(_, done)| done.may_have_arrived());
-            let Some((_, done)) = failures.into_iter().nth(retry_index.unwrap_or_default()) else {
+            let may_have_arrived = failures
+                .iter()
+                .any(|(_, attempt_result)| attempt_result.may_have_arrived());
+            let Some((_, attempt_result)) =
+                failures.into_iter().nth(retry_index.unwrap_or_default())
+            else {
                 return AttemptResult::new(SendOutcome::Failed(reason), 0);
             };
-            let result = match done.result {
+            let result = match attempt_result.result {
                 SendOutcome::Retry { .. } => SendOutcome::Retry {
                     reason,
                     may_have_arrived,
@@ -271,7 +278,7 @@ impl MessageSender {
             return AttemptResult {
                 result,
                 recipients: Some(recipient_results(rows, &sent)),
-                ..done
+                ..attempt_result
             };
         }
         // Other recipients were accepted. A permanent refusal therefore concerns the recipient,
@@ -280,9 +287,11 @@ impl MessageSender {
             let failure = failures
                 .iter()
                 .find(|(recipient, _)| *recipient == sent.recipient)
-                .map(|(_, done)| done);
-            if let (RecipientOutcome::Retry(error), Some(done)) = (&sent.result, failure)
-                && (!done.is_retry() || ((500..600).contains(&done.status) && !done.is_unreachable))
+                .map(|(_, attempt_result)| attempt_result);
+            if let (RecipientOutcome::Retry(error), Some(attempt_result)) = (&sent.result, failure)
+                && (!attempt_result.is_retry()
+                    || ((500..600).contains(&attempt_result.status)
+                        && !attempt_result.is_unreachable))
             {
                 sent.result = RecipientOutcome::Refused(error.clone());
             }
@@ -290,7 +299,9 @@ impl MessageSender {
         let is_open = sent
             .iter()
             .any(|sent| matches!(sent.result, RecipientOutcome::Retry(_)));
-        let status = failures.first().map_or(250, |(_, done)| done.status);
+        let status = failures
+            .first()
+            .map_or(250, |(_, attempt_result)| attempt_result.status);
         let reason = recipient_errors(&sent, true).into_boxed_str();
         let result = if is_open {
             SendOutcome::Retry {
@@ -351,7 +362,7 @@ impl MessageSender {
 }
 
 /// Recipients that have not accepted a message, with their errors.
-fn recipient_errors(sent: &[RecipientAttempt], is_taken: bool) -> String {
+fn recipient_errors(sent: &[RecipientAttempt], is_partly_delivered: bool) -> String {
     let error = |sent: &RecipientAttempt| match &sent.result {
         RecipientOutcome::Delivered => None,
         RecipientOutcome::Refused(error) | RecipientOutcome::Retry(error) => {
@@ -359,7 +370,7 @@ fn recipient_errors(sent: &[RecipientAttempt], is_taken: bool) -> String {
         }
     };
     let errors = sent.iter().filter_map(error).collect::<Vec<_>>().join("; ");
-    if errors.is_empty() || !is_taken {
+    if errors.is_empty() || !is_partly_delivered {
         errors
     } else {
         format!("not taken for {errors}")

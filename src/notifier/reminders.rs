@@ -1,5 +1,4 @@
-//! Reminders: channels that ask for them are notified again and again of checks that are still
-//! down.
+//! Reminders: repeated messages about checks that are still down, to channels that request them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -94,18 +93,18 @@ impl Reminders {
                 // The next one is due an interval after now.
                 last.at = now.uptime_of(now.wall);
             }
-            let is_time =
+            let is_due =
                 now.uptime_of(now.wall).saturating_sub(last.at) >= interval * MICROS_PER_SEC;
             // The alert of a recent downtime was just sent. A downtime in the future began before
             // the clock was set back.
             let is_old =
                 since > now.wall || now.wall.micros_since(since) >= interval * MICROS_PER_SEC / 2;
-            let is_enough = channel
+            let is_limit_reached = channel
                 .settings
                 .common()
                 .max_reminders
-                .is_some_and(|most| last.count >= most);
-            if is_time && is_old && !is_enough {
+                .is_some_and(|max| last.count >= max);
+            if is_due && is_old && !is_limit_reached {
                 due.push(channel.id);
             }
         }

@@ -334,9 +334,10 @@ impl Drop for ResendGuard<'_> {
 
 /// Reads the flips at which checks went down, unless they are cached for the project.
 async fn read_flips(sender: &MessageSender, checks: &[CheckId], flips: &FlipCache) {
-    for some in checks.chunks(FLIPS_PER_READ) {
+    for chunk in checks.chunks(FLIPS_PER_READ) {
         let numbers: Vec<_> = sender.handle.with_state(|state| {
-            some.iter()
+            chunk
+                .iter()
                 .filter_map(|id| Some(state.check(*id)?.state.last_flip))
                 .collect()
         });

@@ -38,7 +38,7 @@ const MAX_DIGEST_WAIT: Duration = Duration::from_secs(1);
 const MAX_REFUSALS: u16 = 5;
 /// Error of a channel that has reached its daily limit.
 pub(super) const DAILY_LIMIT_TEXT: &str =
-    "as much was sent within a day as most-a-day allows; what waits is sent when that day is over";
+    "the daily limit most-a-day is reached; waiting messages are sent when the day is over";
 /// Maximum number of reports on rows that a round finishes without sending. The rest follows in the
 /// next round.
 const MAX_REPORTS: usize = 500;
@@ -93,15 +93,15 @@ impl Message {
     /// Reports for a message that was not sent although attempts may have begun. Rows that were in
     /// flight when the server ended may have arrived.
     pub(super) fn not_sent_reports(&self) -> Vec<DeliveryReport> {
-        let (doubtful, unsent): (Vec<_>, Vec<_>) = self
+        let (possibly_sent, unsent): (Vec<_>, Vec<_>) = self
             .items
             .iter()
             .map(|item| &item.row)
             .partition(|row| row.attempt_started.is_some());
-        let report = |rows: Vec<&Arc<OutboxRow>>, doubtful| {
+        let report = |rows: Vec<&Arc<OutboxRow>>, may_have_arrived| {
             let sent = SendOutcome::Retry {
                 reason: "".into(),
-                may_have_arrived: doubtful,
+                may_have_arrived,
             };
             let rows = rows.into_iter().map(|row| row.number).collect();
             DeliveryReport {
@@ -114,7 +114,7 @@ impl Message {
                 merged_into: None,
             }
         };
-        [report(unsent, false), report(doubtful, true)]
+        [report(unsent, false), report(possibly_sent, true)]
             .into_iter()
             .filter(|report| !report.rows.is_empty())
             .collect()
@@ -190,8 +190,8 @@ pub(super) struct SendScheduler {
 
 /// Published state. It is locked only during a lookup.
 pub(super) trait StateView {
-    /// Calls `look` with the state and returns its result.
-    fn read_state<T>(&self, look: impl FnOnce(&State) -> T) -> T;
+    /// Calls `read` with the state and returns its result.
+    fn read_state<T>(&self, read: impl FnOnce(&State) -> T) -> T;
 }
 
 impl SendScheduler {
@@ -274,13 +274,13 @@ impl SendScheduler {
         self.slots.acquire(channel, &policy.destination);
         self.last_id += 1;
         progress.begin(&items);
-        let place = policy.destination.clone();
+        let destination = policy.destination.clone();
         let message = Message {
             id: MessageId(self.last_id),
             channel: Arc::clone(&progress.channel),
             items,
             superseded,
-            destination: place,
+            destination,
         };
         self.in_flight.insert(message.id, message.clone());
         work.messages.push(message);
@@ -356,7 +356,7 @@ impl SendScheduler {
     pub(super) fn record_result(
         &mut self,
         id: MessageId,
-        done: AttemptResult,
+        attempt_result: AttemptResult,
         policy: &DeliveryPolicy,
         now: CurrentTime,
         random: &Random,
@@ -375,7 +375,7 @@ impl SendScheduler {
             is_partly_delivered,
             recipients,
             ..
-        } = done;
+        } = attempt_result;
         let is_refused = matches!(result, SendOutcome::Failed(_));
         if is_refused && !progress.record_refusal(message, policy) {
             // The receiver may be under repair.

@@ -63,7 +63,7 @@ pub(super) struct SelfAlerts {
     unwritable_since: Option<Duration>,
     /// Channels that fail or have refused recipients, with the start of the problem according to
     /// the state. The value is the uptime of that start in microseconds.
-    lasting: BTreeMap<(ChannelId, Timestamp), i64>,
+    lasting_problems: BTreeMap<(ChannelId, Timestamp), i64>,
     pending: Vec<PendingSelfAlert>,
     in_flight: JoinSet<SelfAlertResult>,
 }
@@ -176,7 +176,7 @@ impl SelfAlerts {
         } else {
             self.unwritable_since.or(Some(now.uptime))
         };
-        self.note_lasting(sender, now);
+        self.record_lasting_problems(sender, now);
         let problems = self.current_problems(sender, now);
         for (problem, text) in &problems {
             if self.reported.insert(*problem)
@@ -215,7 +215,7 @@ impl SelfAlerts {
 
     /// Records the channels that fail and those with refused recipients. The clock may be set
     /// meanwhile.
-    fn note_lasting(&mut self, sender: &MessageSender, now: CurrentTime) {
+    fn record_lasting_problems(&mut self, sender: &MessageSender, now: CurrentTime) {
         let current: BTreeSet<_> = sender.handle.with_state(|state| {
             let channels = state
                 .projects()
@@ -231,9 +231,10 @@ impl SelfAlerts {
             };
             channels.flat_map(starts).collect()
         });
-        self.lasting.retain(|start, _| current.contains(start));
+        self.lasting_problems
+            .retain(|start, _| current.contains(start));
         for (id, since) in current {
-            self.lasting
+            self.lasting_problems
                 .entry((id, since))
                 .or_insert_with(|| now.uptime_of(since));
         }
@@ -242,7 +243,7 @@ impl SelfAlerts {
     /// Microseconds since the problem of a channel began. `None` if it has not lasted long enough
     /// to be reported.
     fn lasting_micros(&self, id: ChannelId, since: Timestamp, now: CurrentTime) -> Option<i64> {
-        let start = self.lasting.get(&(id, since))?;
+        let start = self.lasting_problems.get(&(id, since))?;
         Some(now.uptime_of(now.wall).saturating_sub(*start))
             .filter(|micros| *micros >= CHANNEL_FAILING_SECS * MICROS_PER_SEC)
     }
@@ -359,7 +360,7 @@ impl SelfAlerts {
             };
             let title = || {
                 (
-                    format!("The channel {name} does not reach all of its recipients"),
+                    format!("Channel {name} does not reach all of its recipients"),
                     String::new(),
                 )
             };
@@ -428,10 +429,10 @@ impl MessageSender {
         mut attempt: SendAttempt,
     ) -> Result<(), bool> {
         let alert = self.build_alert(channel, facts, attempt.at);
-        let done = self
+        let attempt_result = self
             .send_to_channel(channel, &alert, &mut attempt, &[], &[])
             .await;
-        if let Some(recipients) = &done.recipients {
+        if let Some(recipients) = &attempt_result.recipients {
             let report = DeliveryReport::of_recipients(channel, Arc::clone(recipients));
             // An alert whose results cannot be recorded was still sent.
             let _ = self
@@ -439,10 +440,10 @@ impl MessageSender {
                 .call(Command::RecordDeliveryReports(vec![report]))
                 .await;
         }
-        if done.is_delivered() {
+        if attempt_result.is_delivered() {
             Ok(())
         } else {
-            Err(done.may_have_arrived())
+            Err(attempt_result.may_have_arrived())
         }
     }
 
@@ -460,10 +461,10 @@ impl MessageSender {
 /// broken channel is not notified about itself.
 fn subscribed_channels(
     sender: &MessageSender,
-    trouble: ServiceProblem,
+    problem: ServiceProblem,
 ) -> Vec<(ProjectId, ChannelId)> {
     sender.handle.with_state(|state| {
-        let concerns = |channel: &Channel| match trouble {
+        let concerns = |channel: &Channel| match problem {
             ServiceProblem::ChannelFailing(id) | ServiceProblem::ChannelDisabled(id) => {
                 channel.id != id
                     && state

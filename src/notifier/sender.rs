@@ -138,7 +138,7 @@ impl MessageSender {
             .iter()
             .map(|item| Arc::clone(&item.row))
             .collect();
-        let done = self
+        let attempt_result = self
             .send_to_channel(
                 &message.channel,
                 &alert,
@@ -147,7 +147,7 @@ impl MessageSender {
                 &self.recipients_without_alert(message),
             )
             .await;
-        let error = done.result.reason();
+        let error = attempt_result.result.reason();
         if !error.is_empty() {
             tracing::warn!(
                 channel = %message.channel.uuid,
@@ -155,7 +155,7 @@ impl MessageSender {
                 "delivery failed: {error}"
             );
         }
-        done
+        attempt_result
     }
 
     /// Sends a test, replies to the requester, and logs it.
@@ -201,9 +201,10 @@ impl MessageSender {
             self.send_to_channel(&channel, &alert, &mut attempt, &[], &[]),
         )
         .await;
-        let done = sent.unwrap_or_else(|_| AttemptResult::retry("it took too long", true));
-        let sent = test_result(&done);
-        let status = done.status;
+        let attempt_result =
+            sent.unwrap_or_else(|_| AttemptResult::retry("it took too long", true));
+        let sent = test_result(&attempt_result);
+        let status = attempt_result.status;
         let duration = self.handle.clock().uptime().saturating_sub(start);
         let (error, missed) = match &sent {
             SendOutcome::Failed(reason) => (Some(reason.to_string()), None),
@@ -215,7 +216,7 @@ impl MessageSender {
         let report = DeliveryReport::of_test(id, sent, status);
         let log = DeliveryReport {
             sent_to: Some(channel),
-            recipients: done.recipients,
+            recipients: attempt_result.recipients,
             ..report
         };
         let _ = self.handle.call(Command::RecordChannelTest(log)).await;
@@ -273,7 +274,7 @@ impl MessageSender {
             .and_then(|link| link(channel, recipient))
     }
 
-    /// Sends a message with these rows; for a mail channel one mail to each recipient. `without`:
+    /// Sends a message with these rows; for a mail channel one mail to each recipient. `excluded`:
     /// recipients to leave out.
     pub(super) async fn send_to_channel(
         &self,
@@ -281,7 +282,7 @@ impl MessageSender {
         alert: &Alert,
         attempt: &mut SendAttempt,
         rows: &[Arc<OutboxRow>],
-        without: &[Box<str>],
+        excluded: &[Box<str>],
     ) -> AttemptResult {
         let settings = match load_secrets(&channel.settings).await {
             Ok(settings) => settings,
@@ -292,7 +293,7 @@ impl MessageSender {
         }
         if settings.recipients().next().is_some() {
             return self
-                .mail_recipients(channel, &settings, alert, attempt, rows, without)
+                .mail_recipients(channel, &settings, alert, attempt, rows, excluded)
                 .await;
         }
         self.run_requests(channel, settings, alert, attempt).await
@@ -386,9 +387,9 @@ pub(super) fn first_attempt(id: String, at: Timestamp) -> SendAttempt {
 const UNSUPPORTED_EVENT_ERROR: &str = "this channel does not send alerts of this type";
 
 /// Result of a test. If only some recipients accepted it, their number precedes the error.
-fn test_result(done: &AttemptResult) -> SendOutcome {
-    let error = done.result.reason();
-    if !done.is_delivered() && !done.is_partly_delivered {
+fn test_result(attempt_result: &AttemptResult) -> SendOutcome {
+    let error = attempt_result.result.reason();
+    if !attempt_result.is_delivered() && !attempt_result.is_partly_delivered {
         let reason = if error.is_empty() {
             "the receiver did not accept it"
         } else {
@@ -399,7 +400,7 @@ fn test_result(done: &AttemptResult) -> SendOutcome {
     if error.is_empty() {
         return SendOutcome::Delivered;
     }
-    let recipients = done.recipients.as_deref().unwrap_or_default();
+    let recipients = attempt_result.recipients.as_deref().unwrap_or_default();
     let accepted_count = recipients
         .iter()
         .filter(|recipient| recipient.result == RecipientResult::Accepted)

@@ -42,7 +42,7 @@ pub struct AddressGuard {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AddressScope {
     /// Belongs to no single host.
-    NoSingleHost,
+    NotSingleHost,
     Loopback,
     LinkLocal,
     Private,
@@ -71,7 +71,7 @@ impl AddressGuard {
     pub(super) fn check(&self, address: IpAddr, trust: Trust) -> Result<(), AddressRefusal> {
         let target = embedded_address(address);
         let scope = scope_of(target);
-        if scope == AddressScope::NoSingleHost {
+        if scope == AddressScope::NotSingleHost {
             return Err(AddressRefusal("not the address of a single host".into()));
         }
         if trust == Trust::Operator {
@@ -144,7 +144,7 @@ fn scope_of(address: IpAddr) -> AddressScope {
 
 fn scope_v4(address: Ipv4Addr) -> AddressScope {
     match address.octets() {
-        [0, ..] | [224..=239, ..] | [255, 255, 255, 255] => AddressScope::NoSingleHost,
+        [0, ..] | [224..=239, ..] | [255, 255, 255, 255] => AddressScope::NotSingleHost,
         [127, ..] => AddressScope::Loopback,
         // Cloud providers serve a machine's credentials at addresses in all three ranges.
         [169, 254, ..] | [192, 0, 0, _] | [100, 100, 100, 200] => AddressScope::LinkLocal,
@@ -161,7 +161,7 @@ fn scope_v4(address: Ipv4Addr) -> AddressScope {
 
 fn scope_v6(address: Ipv6Addr) -> AddressScope {
     match address.segments() {
-        [0, 0, 0, 0, 0, 0, 0, 0] | [0xff00..=0xffff, ..] => AddressScope::NoSingleHost,
+        [0, 0, 0, 0, 0, 0, 0, 0] | [0xff00..=0xffff, ..] => AddressScope::NotSingleHost,
         [0, 0, 0, 0, 0, 0, 0, 1] => AddressScope::Loopback,
         // At the last one, a cloud serves the machine's own credentials.
         [0xfe80..=0xfebf, ..] | [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] => AddressScope::LinkLocal,

@@ -74,29 +74,29 @@ pub enum ProcessExit {
 pub(super) struct Commands {
     /// This program: see [`SESSION_LAUNCHER`].
     launcher: PathBuf,
-    at_once: Semaphore,
+    permits: Semaphore,
 }
 
 impl Commands {
     pub(super) fn new(launcher: PathBuf) -> Self {
         Self {
             launcher,
-            at_once: Semaphore::new(MAX_COMMANDS),
+            permits: Semaphore::new(MAX_COMMANDS),
         }
     }
 
     /// Runs a command until it exits.
     pub(super) async fn run(&self, command: ShellCommand) -> Result<ShellCommandResult, SendError> {
-        run(&self.launcher, &self.at_once, command).await
+        run(&self.launcher, &self.permits, command).await
     }
 }
 
 async fn run(
     launcher: &Path,
-    at_once: &Semaphore,
+    permits: &Semaphore,
     command: ShellCommand,
 ) -> Result<ShellCommandResult, SendError> {
-    let setup_error = |why: String| SendError::new(SendStage::Setup, why);
+    let setup_error = |reason: String| SendError::new(SendStage::Setup, reason);
     // The shell uses the real ids, which are the ids of root if root acts as another user.
     if getuid() != geteuid() || getgid() != getegid() {
         return Err(setup_error(
@@ -105,7 +105,7 @@ async fn run(
                 .into(),
         ));
     }
-    let _permit = at_once
+    let _permit = permits
         .acquire()
         .await
         .map_err(|error| setup_error(error.to_string()))?;

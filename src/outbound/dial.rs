@@ -67,11 +67,11 @@ impl Dialer {
     ) -> Result<DialedConnection, SendError> {
         let mut has_retried = false;
         loop {
-            let (stream, forwarder) = self.connect_by_proxy(url, trust).await?;
+            let (stream, forward_proxy) = self.connect_via_proxy(url, trust).await?;
             if !url.is_https {
                 return Ok(DialedConnection {
                     stream: Box::new(stream),
-                    forward_proxy: forwarder,
+                    forward_proxy,
                 });
             }
             match self
@@ -93,7 +93,7 @@ impl Dialer {
         }
     }
 
-    async fn connect_by_proxy(
+    async fn connect_via_proxy(
         &self,
         url: &Url,
         trust: Trust,

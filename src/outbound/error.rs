@@ -29,7 +29,7 @@ pub enum SendStage {
 /// Error of sending. Displays as a sentence without a full stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendError {
-    /// Step that failed.
+    /// Stage that failed.
     pub stage: SendStage,
     /// True if the whole request was sent: the other side may have accepted it without a
     /// confirmation.
@@ -49,16 +49,16 @@ impl SendError {
         }
     }
 
-    pub(super) fn with_may_have_arrived(self, doubtful: bool) -> Self {
+    pub(super) fn with_may_have_arrived(self, may_have_arrived: bool) -> Self {
         Self {
-            may_have_arrived: doubtful,
+            may_have_arrived,
             ..self
         }
     }
 
-    pub(super) fn with_is_permanent(self, lasting: bool) -> Self {
+    pub(super) fn with_is_permanent(self, is_permanent: bool) -> Self {
         Self {
-            is_permanent: lasting,
+            is_permanent,
             ..self
         }
     }

@@ -115,7 +115,7 @@ pub(super) async fn send(
     reserved_permit: Option<SendPermit>,
     request: HttpRequest,
     mut trust: Trust,
-    most_body: usize,
+    max_body_bytes: usize,
 ) -> Result<HttpResponse, SendError> {
     let inner = &*outbound.inner;
     let mut url = Url::parse(&request.url)?;
@@ -145,7 +145,7 @@ pub(super) async fn send(
             }
         };
         let Some(next) = redirect_target(&response.0, &url).filter(|_| redirects_left > 0) else {
-            return Ok(read_body(inner, response, most_body, &mut end).await);
+            return Ok(read_body(inner, response, max_body_bytes, &mut end).await);
         };
         redirects_left -= 1;
         if response.0.status() == 303 {
@@ -272,8 +272,8 @@ impl RequestParts {
         sender: &PooledConnection,
         sent: &SentFlag,
     ) -> Option<Request<TrackedBody>> {
-        let forwarder = sender.forward_proxy.as_ref();
-        let target = if forwarder.is_some() {
+        let forward_proxy = sender.forward_proxy.as_ref();
+        let target = if forward_proxy.is_some() {
             format!("{}{}", url.origin(), url.path)
         } else {
             url.path.clone()
@@ -298,7 +298,8 @@ impl RequestParts {
                 .headers_mut()
                 .insert(CONTENT_LENGTH, HeaderValue::from(self.body.len()));
         }
-        if let Some(authorization) = forwarder.and_then(|forwarder| forwarder.authorization.clone())
+        if let Some(authorization) =
+            forward_proxy.and_then(|forward_proxy| forward_proxy.authorization.clone())
         {
             request
                 .headers_mut()
@@ -379,7 +380,7 @@ fn redirect_target(response: &Response<Incoming>, url: &Url) -> Option<Url> {
 async fn read_body(
     inner: &OutboundInner,
     (response, sender): (Response<Incoming>, PooledConnection),
-    most_body: usize,
+    max_body_bytes: usize,
     end: &mut Pin<&mut tokio::time::Sleep>,
 ) -> HttpResponse {
     let (head, mut incoming) = response.into_parts();
@@ -405,7 +406,7 @@ async fn read_body(
             Some(Err(_)) => return answer,
             Some(Ok(frame)) => {
                 let data = frame.into_data().unwrap_or_default();
-                let room = most_body - answer.body.len();
+                let room = max_body_bytes - answer.body.len();
                 answer.body.extend(data.iter().take(room));
                 if data.len() > room {
                     return answer;

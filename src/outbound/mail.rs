@@ -354,7 +354,7 @@ fn redact_password(reply: &Response<String>, password: &str) -> Response<String>
     if password.len() < MIN_PASSWORD_CHARS {
         return reply.clone();
     }
-    let holds_it = |word: &str| {
+    let contains_password = |word: &str| {
         let decoded = BASE64_STANDARD.decode(word).unwrap_or_default();
         decoded
             .split(|byte| *byte == 0)
@@ -363,7 +363,7 @@ fn redact_password(reply: &Response<String>, password: &str) -> Response<String>
     let words: Vec<_> = reply
         .message
         .split(' ')
-        .map(|word| if holds_it(word) { MASK } else { word })
+        .map(|word| if contains_password(word) { MASK } else { word })
         .collect();
     Response {
         message: words.join(" ").replace(password, MASK),

@@ -54,13 +54,13 @@ pub(super) struct ProxyMatcher(Option<Matcher>);
 
 /// Proxy for a request.
 pub(super) enum Proxy {
-    /// With CONNECT, or with the whole URL as target if that is not encrypted anyway.
+    /// HTTP proxy: a tunnel by CONNECT, or for unencrypted requests the whole URL as target.
     Http {
-        place: HostPort,
+        host_port: HostPort,
         authorization: Option<HeaderValue>,
     },
     Socks5 {
-        place: HostPort,
+        host_port: HostPort,
         user: Option<(String, String)>,
     },
 }
@@ -114,14 +114,14 @@ impl Proxy {
         authorization: Option<HeaderValue>,
         user: Option<(String, String)>,
     ) -> Option<Self> {
-        let place = |port| HostPort::from_authority(uri.authority()?, port);
+        let host_port = |port| HostPort::from_authority(uri.authority()?, port);
         match uri.scheme_str()? {
             "http" => Some(Self::Http {
-                place: place(80)?,
+                host_port: host_port(80)?,
                 authorization,
             }),
             "socks5" | "socks5h" => Some(Self::Socks5 {
-                place: place(1080)?,
+                host_port: host_port(1080)?,
                 user,
             }),
             _ => None,
@@ -130,7 +130,7 @@ impl Proxy {
 
     pub(super) fn host_port(&self) -> &HostPort {
         match self {
-            Self::Http { place, .. } | Self::Socks5 { place, .. } => place,
+            Self::Http { host_port, .. } | Self::Socks5 { host_port, .. } => host_port,
         }
     }
 

@@ -112,12 +112,12 @@ pub fn propose_for_crontab(proposer: &mut CheckProposer<'_>, crontab: &Crontab) 
             continue;
         }
         let location = format!("{}:{}", crontab.name, number + 1);
-        let mut skip = |reason: &str, by_hand| {
+        let mut skip = |reason: &str, needs_manual_edit| {
             found.skipped.push(SkippedJob {
                 location: location.clone(),
                 job: trimmed.into(),
                 reason: reason.into(),
-                needs_manual_edit: by_hand,
+                needs_manual_edit,
             });
         };
         let Some(CrontabLine {
@@ -158,7 +158,7 @@ pub fn propose_for_crontab(proposer: &mut CheckProposer<'_>, crontab: &Crontab) 
                 Ok((schedule, zone)) => {
                     let settings = proposer.schedule_settings(schedule, zone, 0);
                     let slug = proposer.unique_slug(&job_name(command));
-                    let uuid = (proposer.draw_uuid)();
+                    let uuid = (proposer.generate_uuid)();
                     let new = format!(
                         "{prefix}{}",
                         reporting_command(proposer, command.trim_end(), &proposer.ping_url(uuid))

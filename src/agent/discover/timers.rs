@@ -130,12 +130,12 @@ pub fn propose_for_timers(
 ) -> DiscoveryResult {
     let mut found = DiscoveryResult::default();
     for timer in timers {
-        let mut skip = |reason: String, by_hand| {
+        let mut skip = |reason: String, needs_manual_edit| {
             found.skipped.push(SkippedJob {
                 location: timer.id.clone(),
                 job: timer.unit.clone(),
                 reason,
-                needs_manual_edit: by_hand,
+                needs_manual_edit,
             });
         };
         if !all
@@ -186,7 +186,7 @@ pub fn propose_for_timers(
         };
         let name = timer.unit.strip_suffix(".service").unwrap_or(&timer.unit);
         let slug = proposer.unique_slug(name);
-        let uuid = (proposer.draw_uuid)();
+        let uuid = (proposer.generate_uuid)();
         let path = format!("{directory}/{}.d/overdue.conf", timer.unit);
         let edit = JobEdit::DropIn {
             path,

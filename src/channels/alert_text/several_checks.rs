@@ -10,23 +10,23 @@ use crate::domain::formatting::{TimeFormatter, format_count, format_duration};
 use crate::domain::timestamp::Timestamp;
 
 /// List item for a check, with the cause of its downtime.
-fn list_item(brief: &CheckSummary, times: &TimeFormatter<'_>) -> String {
-    let why = match brief.cause {
-        FlipCause::MissedPing | FlipCause::SettingsChanged => match brief.last_success {
+fn list_item(check: &CheckSummary, times: &TimeFormatter<'_>) -> String {
+    let why = match check.cause {
+        FlipCause::MissedPing | FlipCause::SettingsChanged => match check.last_success {
             Some(success) => format!("no success since {}", times.at(success)),
             None => "no success recorded".into(),
         },
         FlipCause::ExitStatus(status) => {
-            format!("exit status {status} {}", times.at_phrase(brief.since))
+            format!("exit status {status} {}", times.at_phrase(check.since))
         }
-        FlipCause::Overrun => format!("did not finish by {}", times.at(brief.since)),
+        FlipCause::Overrun => format!("did not finish by {}", times.at(check.since)),
         cause => format!(
             "{} {}",
             explanation::short_reason(cause),
-            times.at_phrase(brief.since)
+            times.at_phrase(check.since)
         ),
     };
-    format!("{} ({why})", to_one_line(&brief.name))
+    format!("{} ({why})", to_one_line(&check.name))
 }
 
 pub(super) fn digest_alert(
@@ -62,8 +62,8 @@ pub(super) fn digest_alert(
         AlertEvent::Down
     };
     let list = |heading, items: Vec<String>| AlertList { heading, items };
-    let downs = down.iter().map(|brief| list_item(brief, &times)).collect();
-    let ups = up.iter().map(|brief| to_one_line(&brief.name)).collect();
+    let downs = down.iter().map(|check| list_item(check, &times)).collect();
+    let ups = up.iter().map(|check| to_one_line(&check.name)).collect();
     let lists = [list("Down:", downs), list("Up again:", ups)]
         .into_iter()
         .filter(|list| !list.items.is_empty())
@@ -111,7 +111,7 @@ pub(super) fn outage_alert(
     );
     let items = checks
         .iter()
-        .map(|brief| list_item(brief, &times))
+        .map(|check| list_item(check, &times))
         .collect();
     multi_check_alert(
         AlertEvent::Down,
@@ -132,29 +132,29 @@ pub(super) fn still_down_alert(checks: &[CheckSummary], context: RenderContext<'
         now: context.now,
         zone: context.zone,
     };
-    let since = |brief: &CheckSummary| {
+    let since = |check: &CheckSummary| {
         format!(
             "for {}, since {}",
-            format_duration(context.now.micros_since(brief.since)),
-            times.at(brief.since)
+            format_duration(context.now.micros_since(check.since)),
+            times.at(check.since)
         )
     };
-    if let [brief] = checks {
-        let title = format!("{} is still down, {}", brief.name, since(brief));
-        let summary = format!("Reason: {}.", explanation::short_reason(brief.cause));
+    if let [check] = checks {
+        let title = format!("{} is still down, {}", check.name, since(check));
+        let summary = format!("Reason: {}.", explanation::short_reason(check.cause));
         return multi_check_alert(
             AlertEvent::StillDown,
             AlertSeverity::Critical,
             &title,
             summary,
             Vec::new(),
-            Some(brief),
+            Some(check),
             context,
         );
     }
     let items = checks
         .iter()
-        .map(|brief| format!("{} ({})", to_one_line(&brief.name), since(brief)))
+        .map(|check| format!("{} ({})", to_one_line(&check.name), since(check)))
         .collect();
     let title = format!("{} are still down", format_count(checks.len(), "check"));
     multi_check_alert(

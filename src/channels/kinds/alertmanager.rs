@@ -70,7 +70,7 @@ fn alerts_request(settings: &ChannelSettings, alerts: &[&Alert], now: Timestamp)
         alert
             .check
             .as_ref()
-            .map(|subject| alert_json(settings, alert, subject, now))
+            .map(|alerted_check| alert_json(settings, alert, alerted_check, now))
     };
     let alerts: Vec<Value> = alerts.iter().filter_map(of).collect();
     if alerts.is_empty() {
@@ -99,16 +99,18 @@ fn alerts_request(settings: &ChannelSettings, alerts: &[&Alert], now: Timestamp)
 fn alert_json(
     settings: &ChannelSettings,
     alert: &Alert,
-    subject: &AlertedCheck,
+    alerted_check: &AlertedCheck,
     now: Timestamp,
 ) -> Value {
     // During a downtime, the receiver identifies it by the names under which it was reported.
-    let alerted_settings = subject
+    let alerted_settings = alerted_check
         .facts
         .alerted_labels
         .as_ref()
         .map(|names| CheckLabels::clone(names).into_settings());
-    let check = alerted_settings.as_ref().unwrap_or(&subject.facts.settings);
+    let check = alerted_settings
+        .as_ref()
+        .unwrap_or(&alerted_check.facts.settings);
     let mut labels = serde_json::Map::new();
     let mut label = |name: String, value: String| {
         // An empty label equals a missing one.
@@ -119,8 +121,11 @@ fn alert_json(
     label("alertname".into(), "CheckDown".into());
     label("check".into(), alert_text::check_display_name(check));
     label("slug".into(), check.slug.as_str().into());
-    label("project".into(), to_one_line(&subject.facts.project));
-    label("unique_key".into(), subject.facts.unique_key.to_string());
+    label("project".into(), to_one_line(&alerted_check.facts.project));
+    label(
+        "unique_key".into(),
+        alerted_check.facts.unique_key.to_string(),
+    );
     for tag in check.tags.iter() {
         let name: String = tag
             .chars()
@@ -133,7 +138,7 @@ fn alert_json(
         .filter_map(|(key, value)| Some((key.strip_prefix("label.")?, value)));
     custom_labels.for_each(|(name, value)| label(name.to_owned(), value.to_owned()));
     let is_over = matches!(alert.event, AlertEvent::Up | AlertEvent::Closed);
-    let start = subject.downtime.map_or(alert.at, |(from, _)| from);
+    let start = alerted_check.downtime.map_or(alert.at, |(from, _)| from);
     // The alert of a test ends within a minute.
     let end = match alert.event {
         _ if is_over => now,

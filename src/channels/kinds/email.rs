@@ -55,7 +55,7 @@ fn send(context: &SendContext<'_>) -> Vec<SendStep> {
     let facts = alert
         .check
         .as_ref()
-        .map(|subject| &subject.facts)
+        .map(|alerted_check| &alerted_check.facts)
         .filter(|_| !alert.facts.is_empty() && !attempt.plain);
     vec![SendStep::Mail(Box::new(AlertMail {
         to: context.settings.items("to").map(String::from).collect(),
@@ -119,7 +119,10 @@ fn filter_header_fields(message: &[u8], names: &[&str]) -> Option<Vec<u8>> {
 
 /// Subject such as `DOWN | name`: mail filters of users depend on this form.
 fn subject(alert: &Alert) -> String {
-    let name = alert.check.as_ref().map(|subject| subject.name.as_str());
+    let name = alert
+        .check
+        .as_ref()
+        .map(|alerted_check| alerted_check.name.as_str());
     let subject = match (alert.event, name) {
         (AlertEvent::Down, Some(name)) => format!("DOWN | {name}"),
         (AlertEvent::Up, Some(name)) => format!("UP | {name}"),
@@ -152,8 +155,8 @@ fn headers(context: &SendContext<'_>) -> Vec<(&'static str, String)> {
             headers.push(("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".into()));
         }
     }
-    if let Some(subject) = &alert.check {
-        let project = to_one_line(&subject.facts.project);
+    if let Some(alerted_check) = &alert.check {
+        let project = to_one_line(&alerted_check.facts.project);
         let list: String = project
             .chars()
             .map(|c| {
@@ -165,7 +168,10 @@ fn headers(context: &SendContext<'_>) -> Vec<(&'static str, String)> {
             })
             .collect();
         headers.push(("List-Id", format!("<{list}.overdue>")));
-        headers.push(("X-Overdue-Check", subject.facts.unique_key.to_string()));
+        headers.push((
+            "X-Overdue-Check",
+            alerted_check.facts.unique_key.to_string(),
+        ));
         headers.push(("X-Overdue-Project", project));
     }
     headers

@@ -52,7 +52,7 @@ fn send(context: &SendContext<'_>) -> Vec<SendStep> {
         let tags: Vec<_> = alert
             .check
             .iter()
-            .flat_map(|subject| subject.facts.settings.tags.iter())
+            .flat_map(|alerted_check| alerted_check.facts.settings.tags.iter())
             .take(20)
             .map(to_one_line)
             .collect();

@@ -63,7 +63,7 @@ fn body(context: &SendContext<'_>, is_open: bool) -> Value {
     let tags: Vec<_> = alert
         .check
         .iter()
-        .flat_map(|subject| subject.facts.settings.tags.iter())
+        .flat_map(|alerted_check| alerted_check.facts.settings.tags.iter())
         .collect();
     if context.get("integration") == Some("healthchecks") {
         return json!({

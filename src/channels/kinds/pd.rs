@@ -112,7 +112,7 @@ fn event_request(context: &SendContext<'_>, action: &str) -> ChannelRequest {
         "client": "overdue",
     });
     if action == "trigger" {
-        let subject = alert.check.as_ref();
+        let alerted_check = alert.check.as_ref();
         insert_member(
             &mut event,
             "payload",
@@ -121,8 +121,8 @@ fn event_request(context: &SendContext<'_>, action: &str) -> ChannelRequest {
                 "source": if alert.host.is_empty() { "overdue" } else { &alert.host },
                 "severity": if alert.event == AlertEvent::Test { "info" } else { "critical" },
                 "timestamp": format_timestamp(alert.at),
-                "component": subject.map(|subject| subject.name.as_str()),
-                "group": subject.map(|subject| subject.facts.project.as_str()),
+                "component": alerted_check.map(|alerted_check| alerted_check.name.as_str()),
+                "group": alerted_check.map(|alerted_check| alerted_check.facts.project.as_str()),
                 "class": alert.reason,
                 "custom_details": details,
             }),

@@ -102,14 +102,14 @@ fn send(context: &SendContext<'_>) -> Vec<SendStep> {
     else {
         return Vec::new();
     };
-    let subject = alert.check.as_ref();
-    let exit = match subject.map(|subject| subject.cause) {
+    let alerted_check = alert.check.as_ref();
+    let exit = match alerted_check.map(|alerted_check| alerted_check.cause) {
         Some(FlipCause::ExitStatus(status)) => status.to_string(),
         _ => String::new(),
     };
     let setting = |get: fn(&crate::domain::check::CheckSettings) -> &str| {
-        subject
-            .map(|subject| get(&subject.facts.settings).to_owned())
+        alerted_check
+            .map(|alerted_check| get(&alerted_check.facts.settings).to_owned())
             .unwrap_or_default()
     };
     let variables = [
@@ -121,8 +121,8 @@ fn send(context: &SendContext<'_>) -> Vec<SendStep> {
         ("TAGS", setting(|settings| settings.tags.as_str())),
         (
             "PROJECT",
-            subject
-                .map(|subject| subject.facts.project.clone())
+            alerted_check
+                .map(|alerted_check| alerted_check.facts.project.clone())
                 .unwrap_or_default(),
         ),
         ("REASON", alert.reason.clone()),

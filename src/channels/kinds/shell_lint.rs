@@ -107,8 +107,8 @@ impl<'a> ShellScanner<'a> {
         match c {
             '\\' => word.text.extend(self.next_char()),
             '\'' => {
-                let (quoted, behind) = self.rest.split_once('\'').unwrap_or((self.rest, ""));
-                self.rest = behind;
+                let (quoted, after) = self.rest.split_once('\'').unwrap_or((self.rest, ""));
+                self.rest = after;
                 word.text.push_str(quoted);
                 word.in_single_quotes
                     .extend(quoted.split('$').skip(1).filter_map(leading_alert_variable));
@@ -240,8 +240,8 @@ fn find_executed_words(words: &[ShellWord<'_>]) -> ExecutedWords {
                 && !word.text.starts_with("--")
                 && word.text.contains(letters)
         };
-        let behind = words.get(at + 1..).unwrap_or_default();
-        if let Some(option) = behind.iter().position(is_option) {
+        let after = words.get(at + 1..).unwrap_or_default();
+        if let Some(option) = after.iter().position(is_option) {
             return ExecutedWords {
                 words: vec![at + option + 2],
                 is_shell,

@@ -81,7 +81,7 @@ fn body(context: &SendContext<'_>, is_open: bool) -> Value {
 /// differs from the titles of other checks, even with the same name.
 fn incident_title(context: &SendContext<'_>) -> String {
     let incident = context.alert.incident_key(context.attempt);
-    let Some(subject) = context
+    let Some(alerted_check) = context
         .alert
         .check
         .as_ref()
@@ -89,8 +89,11 @@ fn incident_title(context: &SendContext<'_>) -> String {
     else {
         return format!("Test from overdue ({incident})");
     };
-    let name = truncate_line(&subject.name, LengthLimit(150, LengthUnit::Chars));
-    let project = truncate_line(&subject.facts.project, LengthLimit(50, LengthUnit::Chars));
+    let name = truncate_line(&alerted_check.name, LengthLimit(150, LengthUnit::Chars));
+    let project = truncate_line(
+        &alerted_check.facts.project,
+        LengthLimit(50, LengthUnit::Chars),
+    );
     let short: String = incident.chars().take(8).collect();
     format!("{name} is down ({project}, {short})")
 }

@@ -69,7 +69,7 @@ fn send(context: &SendContext<'_>) -> Vec<SendStep> {
     // The templates have one name; for several checks, the first one and a count.
     let listed: Vec<_> = alert.lists.iter().flat_map(|list| &list.items).collect();
     let name = match (&alert.check, listed.as_slice()) {
-        (Some(subject), _) => subject.name.clone(),
+        (Some(alerted_check), _) => alerted_check.name.clone(),
         (None, [first, others @ ..]) if !others.is_empty() => {
             format!(
                 "{} and {} more",

@@ -69,7 +69,7 @@ fn send(context: &SendContext<'_>) -> Vec<SendStep> {
         .alert
         .check
         .as_ref()
-        .map_or("overdue", |subject| &subject.name);
+        .map_or("overdue", |alerted_check| &alerted_check.name);
     let topic = truncate_line(context.get("topic").unwrap_or(name), TOPIC_LIMIT);
     request
         .with_form(&[

@@ -531,9 +531,7 @@ fn a_possible_duplicate_is_marked() {
     };
     let text = render_text(&failed(), &attempt, Dialect::Plain, TextSections::ALL, LONG);
     assert!(
-        text.contains(
-            "\n\n(This may be a repeat: it is not known whether an earlier try arrived.)\n\n"
-        ),
+        text.contains("\n\n(This may be a repeat: an earlier attempt may have arrived.)\n\n"),
         "{text}"
     );
 }

@@ -101,8 +101,8 @@ impl ImportModeArgs {
                     return Ok(None);
                 };
                 let mut upload = ImportUpload::begin(server, &imported)?;
-                let ending = self.upload_objects(&mut upload, imported)?;
-                upload.dry_run(&ending).map(Some)
+                let finish_options = self.upload_objects(&mut upload, imported)?;
+                upload.dry_run(&finish_options).map(Some)
             });
         match preview {
             Ok(None) => self.print_report(
@@ -148,8 +148,8 @@ impl ImportModeArgs {
         imported: ImportContents,
     ) -> Result<String, CliError> {
         let projects = imported.projects.len();
-        let ending = self.upload_objects(&mut upload, imported)?;
-        let (replaced, lost) = upload.finish(&ending)?;
+        let finish_options = self.upload_objects(&mut upload, imported)?;
+        let (replaced, lost) = upload.finish(&finish_options)?;
         let mode = if self.trial {
             "is on trial and sends no alerts until `overdue project release`"
         } else {
@@ -160,13 +160,13 @@ impl ImportModeArgs {
         } else {
             String::new()
         };
-        let subject = if projects == 1 {
+        let affected = if projects == 1 {
             "the project"
         } else {
             "each project"
         };
         let mut summary = format!(
-            "{} imported{replacement}: {subject} {mode}",
+            "{} imported{replacement}: {affected} {mode}",
             format_count(projects, "project")
         );
         if upload.has_empty_default() {

@@ -71,7 +71,7 @@ pub(super) struct ImportFinish {
     pub(super) live: bool,
     /// Latest timestamp in the source.
     pub(super) newest: Option<Timestamp>,
-    /// Secrets of old servers, by which hashed keys are recognized.
+    /// Secrets of old servers, with which hashed keys are verified.
     pub(super) secrets: Vec<LegacySecret>,
     /// Key that signed badge URLs on the source.
     pub(super) badge_secret: Option<BadgeSecret>,
@@ -206,8 +206,8 @@ impl ImportUpload {
         }
     }
 
-    /// Sends the pings of one check after each other. They are adjacent in the database, so a
-    /// request changes few pages of it.
+    /// Sends the pings of each check together. They are adjacent in the database, so a request
+    /// changes few pages of it.
     fn send_pings(&mut self) -> Result<(), CliError> {
         let mut pings = std::mem::take(&mut self.pings);
         self.buffered_bytes = 0;
@@ -304,20 +304,25 @@ impl ImportUpload {
         })
     }
 
-    fn finish_request(&self, ending: &ImportFinish, look: bool, replace: bool) -> FinishImport {
-        let secrets = ending
+    fn finish_request(
+        &self,
+        options: &ImportFinish,
+        is_dry_run: bool,
+        replace: bool,
+    ) -> FinishImport {
+        let secrets = options
             .secrets
             .iter()
             .map(|secret| secret.as_str().to_owned())
             .collect();
-        let signing = ending
+        let signing = options
             .badge_secret
             .map(|BadgeSecret(secret)| item_rows::encode_bytes(&secret));
         FinishImport {
-            look,
+            look: is_dry_run,
             import: self.import,
-            live: ending.live,
-            newest: ending.newest.map(Timestamp::micros),
+            live: options.live,
+            newest: options.newest.map(Timestamp::micros),
             secrets,
             signing,
             expected: self.counts,
@@ -328,9 +333,9 @@ impl ImportUpload {
     /// Dry run of [`finish`](Self::finish); the import stays open.
     pub(super) fn dry_run(
         &mut self,
-        ending: &ImportFinish,
+        options: &ImportFinish,
     ) -> Result<(usize, LocalChanges), CliError> {
-        self.request(self.finish_request(ending, true, true))
+        self.request(self.finish_request(options, true, true))
             .map(import_result)
     }
 
@@ -338,19 +343,19 @@ impl ImportUpload {
     /// in these that are lost.
     pub(super) fn finish(
         &mut self,
-        ending: &ImportFinish,
+        options: &ImportFinish,
     ) -> Result<(usize, LocalChanges), CliError> {
-        let first = self.send(self.finish_request(ending, false, false));
+        let first = self.send(self.finish_request(options, false, false));
         let finished = match first {
             Err(AdminClientError::Refused(error)) if error.is_local_change() => {
                 let which = error.to_string();
-                if !ending.replace {
+                if !options.replace {
                     return Err(replace_required(&which));
                 }
-                if !ending.yes && !confirm_replacement(&which)? {
+                if !options.yes && !confirm_replacement(&which)? {
                     return Err(CliError::other("nothing was imported"));
                 }
-                self.send(self.finish_request(ending, false, true))
+                self.send(self.finish_request(options, false, true))
             }
             finished => finished,
         };

@@ -185,25 +185,25 @@ impl ConfigReader {
 
     pub(super) fn read_number(&mut self, object: &ConfigObject<'_>, key: &str) -> Option<i64> {
         let field = object.field_node(key)?;
-        let Some(ConfigFieldType::Number(least, most) | ConfigFieldType::Limit(least, most)) =
+        let Some(ConfigFieldType::Number(min, max) | ConfigFieldType::Limit(min, max)) =
             object.field_type(key)
         else {
             return None;
         };
         match field.node.value {
             // An unsupported version has a message of its own.
-            ConfigValue::Number(number) if key == "version" || (least..=most).contains(&number) => {
+            ConfigValue::Number(number) if key == "version" || (min..=max).contains(&number) => {
                 Some(number)
             }
             ConfigValue::Number(_) => {
                 self.add_problem(
                     field.node,
                     &field.path,
-                    format!("give a whole number from {least} to {most}"),
+                    format!("give a whole number from {min} to {max}"),
                 );
                 None
             }
-            _ => self.reject_type(&field, &format!("a whole number from {least} to {most}")),
+            _ => self.reject_type(&field, &format!("a whole number from {min} to {max}")),
         }
     }
 
@@ -225,7 +225,7 @@ impl ConfigReader {
     /// Reads a duration in seconds.
     pub(super) fn read_duration(&mut self, object: &ConfigObject<'_>, key: &str) -> Option<i64> {
         let field = object.field_node(key)?;
-        let Some(ConfigFieldType::Duration(least, most)) = object.field_type(key) else {
+        let Some(ConfigFieldType::Duration(min, max)) = object.field_type(key) else {
             return None;
         };
         let seconds = match &field.node.value {
@@ -236,14 +236,14 @@ impl ConfigReader {
                     .reject_type(&field, r#"a time such as "90s", "15m", "2h", "1d" or "1w""#);
             }
         };
-        let fitting = seconds.filter(|seconds| (least..=most).contains(seconds));
+        let fitting = seconds.filter(|seconds| (min..=max).contains(seconds));
         if fitting.is_none() {
             let reason = match seconds {
                 None => {
                     r#"give a whole number and its unit, as in "90s", "15m", "2h", "1d" or "1w""#
                         .to_owned()
                 }
-                Some(seconds) => format!("it is {seconds} seconds; give {least} to {most}"),
+                Some(seconds) => format!("it is {seconds} seconds; give {min} to {max}"),
             };
             self.add_problem(field.node, &field.path, reason);
         }

@@ -57,7 +57,7 @@ pub(super) const PEOPLE_FIELDS: &[SettingField] = &[
     SettingField::optional(
         "notices",
         SettingFieldType::Flag,
-        "on: it is notified about problems of the server and of other channels; off if left out",
+        "on: sends notices of problems of the server and of other channels; off if left out",
     ),
 ];
 

@@ -392,7 +392,7 @@ impl<'a> ConfigPlanner<'a> {
             );
             let uuids = CheckUuids {
                 uuid,
-                badge: self.draw_uuid(),
+                badge: self.generate_uuid(),
             };
             let settings = Box::new(settings);
             steps.push(PlanStep::CreateCheck {

@@ -140,7 +140,7 @@ impl ConfigPlanner<'_> {
         is_taken: impl Fn(Uuid) -> bool,
     ) -> Uuid {
         let declared_uuid = id.uuid_or(uuid);
-        let random_uuid = self.draw_uuid();
+        let random_uuid = self.generate_uuid();
         if let Some(declared_uuid) = declared_uuid
             && (is_taken(declared_uuid) || !self.new_uuids.insert(declared_uuid))
         {

@@ -134,9 +134,9 @@ impl<'a> ConfigPlanner<'a> {
                 "another project has this UUID; use its name, or set was to its name to rename it",
             );
         }
-        let random_uuid = self.draw_uuid();
+        let random_uuid = self.generate_uuid();
         // 16 bytes are encoded in 22 characters, the length of a badge key.
-        let badge_key = URL_SAFE_NO_PAD.encode(self.draw_uuid()).into();
+        let badge_key = URL_SAFE_NO_PAD.encode(self.generate_uuid()).into();
         let check_limit = declared.check_limit.unwrap_or_default();
         let ping_log_limit = declared.ping_log_limit.unwrap_or(DEFAULT_PING_LOG_LIMIT);
         let uuid = declared.uuid.unwrap_or(random_uuid);

@@ -167,7 +167,7 @@ impl ConfigPlanner<'_> {
             !matches!(value, ObjectValue::Secret(_) | ObjectValue::Flag(false))
         });
         let user = NewUser {
-            uuid: self.draw_uuid(),
+            uuid: self.generate_uuid(),
             name: declared.name.clone(),
             password: declared.password.clone(),
             grant,

@@ -90,12 +90,12 @@ pub fn write_export(
     if let Some(signing) = handle.badge_secret().filter(|_| project.is_none()) {
         lines.write_row(&ExportExtraRow::Signing(encode_bytes(&signing.0)))?;
     }
-    let pace = Throttle::new(ServerLocation::InProcess(handle));
+    let throttle = Throttle::new(ServerLocation::InProcess(handle));
     let mut exporter = Exporter {
         handle,
         with_logs: logs,
         lines,
-        throttle: pace,
+        throttle,
         next_number: 1,
         written_secrets: Vec::new(),
     };
@@ -288,11 +288,11 @@ impl<W: Write> Exporter<'_, W> {
         let KeySecret::Legacy(hashed) = key.secret else {
             return Ok(Some(ImportedKeySecret::Native(key.secret.clone())));
         };
-        let place = self
+        let index = self
             .written_secrets
             .iter()
             .position(|number| *number == hashed.secret_number);
-        if place.is_none() {
+        if index.is_none() {
             let adopted = self
                 .handle
                 .with_state(|state| Arc::clone(&state.legacy_secrets));
@@ -307,7 +307,7 @@ impl<W: Write> Exporter<'_, W> {
             self.written_secrets.push(hashed.secret_number);
         }
         // There are at most eight secrets.
-        let secret = place.unwrap_or(self.written_secrets.len() - 1) as u8;
+        let secret = index.unwrap_or(self.written_secrets.len() - 1) as u8;
         Ok(Some(ImportedKeySecret::Legacy {
             access: key.secret.access(),
             secret_index: secret,
@@ -323,16 +323,16 @@ impl<W: Write> Exporter<'_, W> {
     ) -> Result<(), ExportError> {
         let mut last = None;
         loop {
-            let piece: Vec<_> = self.handle.with_state(|state| {
+            let batch: Vec<_> = self.handle.with_state(|state| {
                 let some = state.checks_after(project, last).take(CHECKS_PER_BATCH);
                 some.map(|check| (check.clone(), exported_check(state, check, known)))
                     .collect()
             });
-            let Some((newest, _)) = piece.last() else {
+            let Some((newest, _)) = batch.last() else {
                 return Ok(());
             };
             last = Some(newest.id);
-            for (check, imported) in piece {
+            for (check, imported) in batch {
                 let number = CheckId(self.take_number());
                 // A check has its own badge.
                 self.write_item(ImportItem::Check {
@@ -382,11 +382,11 @@ impl<W: Write> Exporter<'_, W> {
     /// Writes the pings, newest first, so that pruning meanwhile affects only the last ones.
     fn write_pings(&mut self, number: CheckId, check: &Check) -> Result<(), ExportError> {
         let mut n = check.state.n_pings;
-        let mut place = check.state.last_arrival;
+        let mut arrival = check.state.last_arrival;
         while n > 0 {
             let page = self
                 .handle
-                .pings_from(check, n, place, PINGS_PER_SNAPSHOT)?;
+                .pings_from(check, n, arrival, PINGS_PER_SNAPSHOT)?;
             if page.is_empty() {
                 break;
             }
@@ -394,9 +394,9 @@ impl<W: Write> Exporter<'_, W> {
                 let body = if ping.body_len == 0 {
                     None
                 } else {
-                    self.handle.body_at(check, ping.n, place)?
+                    self.handle.body_at(check, ping.n, arrival)?
                 };
-                (n, place) = (ping.n - 1, ping.previous);
+                (n, arrival) = (ping.n - 1, ping.previous);
                 self.write_ping(number, ping, &body.unwrap_or_default())?;
                 self.throttle.pause_if_due();
             }
@@ -414,8 +414,8 @@ impl<W: Write> Exporter<'_, W> {
             exit_status: exit,
             ..
         } = ping;
-        let mut pieces = body.chunks(MAX_BODY_CHUNK_BYTES);
-        let body = Bytes::copy_from_slice(pieces.next().unwrap_or_default());
+        let mut chunks = body.chunks(MAX_BODY_CHUNK_BYTES);
+        let body = Bytes::copy_from_slice(chunks.next().unwrap_or_default());
         self.lines
             .write_row(&ExportExtraRow::Ping(ImportPingRow::from(NumberedPing {
                 check,
@@ -427,11 +427,11 @@ impl<W: Write> Exporter<'_, W> {
                 exit_status: exit,
                 body,
             })))?;
-        pieces.try_for_each(|piece| {
+        chunks.try_for_each(|chunk| {
             self.lines.write_row(&ExportExtraRow::Body {
                 check: check.0,
                 n,
-                body: encode_bytes(piece),
+                body: encode_bytes(chunk),
             })
         })
     }

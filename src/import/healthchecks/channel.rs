@@ -52,7 +52,7 @@ struct ChannelSettingsBuilder<'a> {
     environment: &'a ServerEnvironment,
     pairs: Vec<(String, String)>,
     /// True if the channel would send no alerts.
-    sends_nothing: bool,
+    is_silent: bool,
 }
 
 /// Converts a row of the table of channels. Settings that are invalid or unknown here are left out,
@@ -87,18 +87,17 @@ pub(super) fn convert_channel(
         json,
         environment,
         pairs: Vec::new(),
-        sends_nothing: false,
+        is_silent: false,
     };
     let is_shown = row.has_column("value");
     let is_read = is_shown && builder.read_settings().is_some();
     if !is_read {
         builder.pairs.clear();
     }
-    let is_silent = is_read && builder.sends_nothing;
+    let is_silent = is_read && builder.is_silent;
     builder.convert_values(&mut changes);
     let (settings, problem) = builder.finish(is_read);
-    let flag =
-        |column: &str, unless_said: bool| row.boolean(column).ok().flatten().unwrap_or(unless_said);
+    let flag = |column: &str, default: bool| row.boolean(column).ok().flatten().unwrap_or(default);
     let disabled = match &settings {
         ImportedSettings::Incomplete { missing, .. } => {
             let problem = problem.or((is_shown && !is_read)
@@ -314,11 +313,11 @@ impl ChannelSettingsBuilder<'_> {
     /// Converts the recipient and the selection of events.
     fn read_receiver(&mut self, key: &str) -> Option<()> {
         self.add_setting(key, self.text_or_json_value(&["value"])?);
-        let is_on = |key: &str, unless_said: bool| {
+        let is_on = |key: &str, default: bool| {
             self.json
                 .get(key)
                 .and_then(Json::as_bool)
-                .unwrap_or(unless_said)
+                .unwrap_or(default)
         };
         // Old text messages were not sent for up unless selected. A call is made for down only.
         let send = match (
@@ -330,7 +329,7 @@ impl ChannelSettingsBuilder<'_> {
             (true, false) => "down",
             (false, true) => "up",
             (false, false) => {
-                self.sends_nothing = true;
+                self.is_silent = true;
                 ""
             }
         };
@@ -496,35 +495,35 @@ impl ChannelSettingsBuilder<'_> {
         let is_needed = |need: &Requirement| {
             matches!(need, Requirement::Required | Requirement::RequiredToDeliver)
         };
-        let mut lacks: Vec<_> = kind
+        let mut missing: Vec<_> = kind
             .fields
             .iter()
             .filter(|field| is_needed(&field.requirement) && !has(field.key))
             .map(|field| field.key)
             .collect();
         if matches!(kind.name, "sms" | "whatsapp") && !has("from") && !has("service") {
-            lacks.push("from");
+            missing.push("from");
         }
-        refused.retain(|key| !lacks.contains(key));
-        lacks.extend(refused);
+        refused.retain(|key| !missing.contains(key));
+        missing.extend(refused);
         let example = || kind.example.iter().map(|(key, _)| *key);
-        if !is_known && lacks.is_empty() {
-            lacks.extend(example());
+        if !is_known && missing.is_empty() {
+            missing.extend(example());
         }
         let tried = kind
             .example
             .iter()
-            .filter(|(key, _)| lacks.contains(key))
+            .filter(|(key, _)| missing.contains(key))
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         match ChannelSettings::parse_any_format(kind, kept.iter().cloned().chain(tried)) {
-            Ok(settings) if lacks.is_empty() => {
+            Ok(settings) if missing.is_empty() => {
                 return (ImportedSettings::Complete(settings), None);
             }
             Ok(_) => {}
             Err(error) => {
                 problem.get_or_insert_with(|| error.problem().to_owned());
-                if lacks.iter().all(|key| kind.is_key_pattern(key)) {
-                    lacks.extend(example());
+                if missing.iter().all(|key| kind.is_key_pattern(key)) {
+                    missing.extend(example());
                 }
                 if ChannelSettings::from_incomplete(
                     kind,
@@ -541,7 +540,7 @@ impl ChannelSettingsBuilder<'_> {
             ImportedSettings::Incomplete {
                 kind,
                 settings: SettingsUpdate::replace_all(kept),
-                missing: lacks.into(),
+                missing: missing.into(),
             },
             problem,
         )

@@ -46,14 +46,14 @@ impl ChannelReportBuilder {
                 remarks,
             )
         };
-        if let ImportedSettings::Incomplete { missing: lacks, .. } = &channel.settings {
+        if let ImportedSettings::Incomplete { missing, .. } = &channel.settings {
             let reason = channel
                 .health
                 .disabled
                 .as_ref()
                 .map(|(_, reason)| reason.to_string());
             // A refused header is left out. No value can be given in its place.
-            let lacks = lacks
+            let missing = missing
                 .iter()
                 .copied()
                 .filter(|key| !kind.is_key_pattern(key))
@@ -66,7 +66,7 @@ impl ChannelReportBuilder {
                 .collect();
             self.incomplete.push(IncompleteChannel {
                 channel: row(remarks),
-                lacks,
+                missing,
             });
         }
         if !changes.is_empty() {

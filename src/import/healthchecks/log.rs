@@ -231,13 +231,13 @@ impl CheckLog {
         options: &ImportOptions,
         now: Timestamp,
     ) -> ImportedPing {
-        let odd = Cell::new(false);
+        let is_altered = Cell::new(false);
         // An unreadable value is dropped.
-        fn kept<T>(odd: &Cell<bool>, read: Result<T, RowError>) -> Option<T> {
-            odd.set(odd.get() || read.is_err());
+        fn read_or_drop<T>(is_altered: &Cell<bool>, read: Result<T, RowError>) -> Option<T> {
+            is_altered.set(is_altered.get() || read.is_err());
             read.ok()
         }
-        let text = |column| kept(&odd, row.text(column)).unwrap_or_default();
+        let text = |column| read_or_drop(&is_altered, row.text(column)).unwrap_or_default();
         let kind = match text("kind") {
             "" => PingKind::Success,
             word => {
@@ -248,7 +248,7 @@ impl CheckLog {
                     PingKind::Ignored,
                 ];
                 let known = kinds.into_iter().find(|kind| kind.name() == word);
-                odd.set(odd.get() || known.is_none());
+                is_altered.set(is_altered.get() || known.is_none());
                 known.unwrap_or(PingKind::Log)
             }
         };
@@ -261,15 +261,17 @@ impl CheckLog {
             "" => (None, true),
             text => (parse_address(text), text.parse::<IpAddr>().is_ok()),
         };
-        let exit = kept(&odd, row.integer("exitstatus")).flatten();
+        let exit = read_or_drop(&is_altered, row.integer("exitstatus")).flatten();
         let exit_status = exit.and_then(|status| u8::try_from(status).ok());
-        odd.set(odd.get() || !is_exact || !is_address || exit.is_some() && exit_status.is_none());
-        let stored = kept(&odd, row.bytes("body_raw"))
+        is_altered.set(
+            is_altered.get() || !is_exact || !is_address || exit.is_some() && exit_status.is_none(),
+        );
+        let stored = read_or_drop(&is_altered, row.bytes("body_raw"))
             .flatten()
             .filter(|body| !body.is_empty());
         let body = stored.unwrap_or_else(|| text("body").as_bytes().to_vec());
         let has_body = !body.is_empty();
-        let size = kept(&odd, row.integer("object_size")).flatten();
+        let size = read_or_drop(&is_altered, row.integer("object_size")).flatten();
         let is_elsewhere = body.is_empty() && size.is_some_and(|size| size > 0);
         let origin = PingOrigin {
             scheme,
@@ -283,7 +285,7 @@ impl CheckLog {
             at: created.min(now),
             kind,
             origin,
-            rid: kept(&odd, row.uuid("rid")).flatten(),
+            rid: read_or_drop(&is_altered, row.uuid("rid")).flatten(),
             exit_status,
             body: if options.logs == PingLogSelection::All {
                 Bytes::from(body)
@@ -296,7 +298,7 @@ impl CheckLog {
         set(&mut block.present, true);
         set(&mut block.future, created > now);
         set(&mut block.method, method.is_none());
-        set(&mut block.altered, odd.get());
+        set(&mut block.altered, is_altered.get());
         set(&mut block.body, has_body);
         set(&mut block.body_elsewhere, is_elsewhere);
         ping
@@ -305,7 +307,7 @@ impl CheckLog {
     /// Counts the imported pings: those without a gap up to the newest.
     pub(super) fn tally_pings(&self, logs: PingLogSelection, tally: &mut ImportTally) {
         let mut sum = [0; 7];
-        let [pings, changed, future, method, odd, bodies, elsewhere] = &mut sum;
+        let [pings, changed, future, method, altered, bodies, elsewhere] = &mut sum;
         let mut is_whole = true;
         for (expected, (age, block)) in (0..).zip(&self.blocks) {
             is_whole &= expected == *age;
@@ -315,21 +317,21 @@ impl CheckLog {
             } else {
                 0
             };
-            let comes = u64::MAX.checked_shl(run).map_or(u64::MAX, |beyond| !beyond);
+            let in_run = u64::MAX.checked_shl(run).map_or(u64::MAX, |beyond| !beyond);
             for (count, bits) in [
                 (&mut *pings, block.present),
                 (&mut *changed, block.future | block.method | block.altered),
                 (&mut *future, block.future),
                 (&mut *method, block.method),
-                (&mut *odd, block.altered),
+                (&mut *altered, block.altered),
                 (&mut *bodies, block.body),
                 (&mut *elsewhere, block.body_elsewhere),
             ] {
-                *count += u64::from((bits & comes).count_ones());
+                *count += u64::from((bits & in_run).count_ones());
             }
             tally.add_dropped(
                 ReportedKind::Pings,
-                u64::from((block.present & !comes).count_ones()),
+                u64::from((block.present & !in_run).count_ones()),
                 "before a gap in their numbers",
             );
             is_whole &= run == 64;
@@ -348,7 +350,7 @@ impl CheckLog {
         );
         tally.add_note(
             ReportedKind::Pings,
-            Some(*odd),
+            Some(*altered),
             "with an address, scheme or other detail that is only partly valid",
         );
         match logs {

@@ -19,7 +19,7 @@ use crate::domain::timezone::Timezone;
 /// A check that is imported.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "see `domain::imported::ImportedCheck`")]
+#[allow(missing_docs, reason = "see `domain::import_contents::ImportedCheck`")]
 pub struct ImportCheckRow {
     uuid: Uuid,
     badge: Option<Uuid>,
@@ -63,7 +63,7 @@ enum NotificationStateRow {
     Due {
         at: i64,
         held: String,
-        /// The parent that hides the check.
+        /// UUID of the parent that suppresses the alert.
         behind: Option<Uuid>,
     },
     Told,
@@ -116,7 +116,7 @@ impl NotificationStateRow {
         }
     }
 
-    /// Returns the notification state, and the parent that hides the check.
+    /// Returns the notification state, and the parent that suppresses the alert.
     fn into_state(self) -> Option<(NotificationState, Option<Uuid>)> {
         Some(match self {
             Self::Quiet => (NotificationState::NotNeeded, None),

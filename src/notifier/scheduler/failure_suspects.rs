@@ -22,12 +22,15 @@ pub(super) enum Suspects {
 impl Suspects {
     /// Records that a message with these rows failed.
     pub(super) fn narrow(&mut self, failed: &BTreeSet<DeliveryNumber>) {
-        let (common, partly_taken): (BTreeSet<_>, _) = match self {
+        let (common, is_partly_delivered): (BTreeSet<_>, _) = match self {
             Self::Unknown => (failed.clone(), false),
             Self::Rows {
                 rows,
-                is_partly_delivered: partly_taken,
-            } => (rows.intersection(failed).copied().collect(), *partly_taken),
+                is_partly_delivered,
+            } => (
+                rows.intersection(failed).copied().collect(),
+                *is_partly_delivered,
+            ),
             Self::None => return,
         };
         *self = if common.is_empty() {
@@ -35,7 +38,7 @@ impl Suspects {
         } else {
             Self::Rows {
                 rows: common,
-                is_partly_delivered: partly_taken,
+                is_partly_delivered,
             }
         };
     }
@@ -44,12 +47,12 @@ impl Suspects {
     pub(super) fn clear(&mut self, delivered: &BTreeSet<DeliveryNumber>) {
         if let Self::Rows {
             rows,
-            is_partly_delivered: partly_taken,
+            is_partly_delivered,
         } = self
         {
             let before = rows.len();
             rows.retain(|row| !delivered.contains(row));
-            *partly_taken |= rows.len() < before;
+            *is_partly_delivered |= rows.len() < before;
         }
         if !matches!(self, Self::Rows { rows, .. } if !rows.is_empty()) {
             *self = Self::Unknown;

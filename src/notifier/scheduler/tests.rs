@@ -43,8 +43,8 @@ fn incident() -> DeliveryPolicy {
 }
 
 impl StateView for State {
-    fn read_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        look(self)
+    fn read_state<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(self)
     }
 }
 
@@ -137,7 +137,7 @@ impl SchedulerTester {
     /// Runs a round and applies all that it reports and begins.
     fn step(&mut self) -> (Vec<Message>, Option<u64>) {
         let ScheduledWork {
-            messages: jobs,
+            messages,
             reports,
             wake_at,
             ..
@@ -145,7 +145,7 @@ impl SchedulerTester {
             .plan
             .schedule(&self.state, |_| self.policy.clone(), self.now);
         self.apply(&reports);
-        for message in &jobs {
+        for message in &messages {
             for number in message.delivery_numbers() {
                 let row = OutboxRow::clone(self.state.outbox.get(number).expect("it is not over"));
                 let row = OutboxRow {
@@ -157,7 +157,7 @@ impl SchedulerTester {
             }
         }
         (
-            jobs,
+            messages,
             wake_at.map(|at| at.saturating_sub(self.now.uptime).as_millis() as u64),
         )
     }
@@ -211,7 +211,7 @@ impl SchedulerTester {
 
     /// Content of the messages of a round: check and event, with `+` if a downtime is included that
     /// was not sent.
-    fn item_labels(jobs: &[Message]) -> Vec<String> {
+    fn item_labels(messages: &[Message]) -> Vec<String> {
         let item = |item: &MessageItem| {
             format!(
                 "{}{}{}",
@@ -224,7 +224,8 @@ impl SchedulerTester {
                 }
             )
         };
-        jobs.iter()
+        messages
+            .iter()
             .map(|message| message.items.iter().map(item).collect::<Vec<_>>().join(" "))
             .collect()
     }
@@ -257,35 +258,35 @@ fn programs_get_everything_in_order_four_at_a_time() {
         world.queue(check, AlertEvent::Down);
         world.queue(check, AlertEvent::Up);
     }
-    let (jobs, _) = world.step();
+    let (messages, _) = world.step();
     assert_eq!(
-        SchedulerTester::item_labels(&jobs),
+        SchedulerTester::item_labels(&messages),
         ["1down", "2down", "3down", "4down"]
     );
-    world.done(&jobs[1], SendOutcome::Delivered);
-    let (jobs, _) = world.step();
-    assert_eq!(SchedulerTester::item_labels(&jobs), ["2up"]);
+    world.done(&messages[1], SendOutcome::Delivered);
+    let (messages, _) = world.step();
+    assert_eq!(SchedulerTester::item_labels(&messages), ["2up"]);
 }
 
 #[test]
 fn a_failing_receiver_gets_one_message_at_a_time() {
     let mut world = SchedulerTester::new(machine());
     (1..=20).for_each(|check| _ = world.queue(check, AlertEvent::Down));
-    let (jobs, _) = world.step();
-    for message in &jobs {
+    let (messages, _) = world.step();
+    for message in &messages {
         world.done(message, later());
     }
     // They fail together, which is one failure: five seconds, a fifth more or less.
-    let (jobs, wake_in) = world.step();
+    let (messages, wake_in) = world.step();
     assert!(
-        jobs.is_empty() && wake_in.is_some_and(|millis| (4000..=6000).contains(&millis)),
+        messages.is_empty() && wake_in.is_some_and(|millis| (4000..=6000).contains(&millis)),
         "{wake_in:?}"
     );
     for (least, most) in [(12_000, 18_000), (24_000, 36_000)] {
         world.pass(wake_in.unwrap_or_default().max(36_000));
-        let (jobs, _) = world.step();
-        assert_eq!(jobs.len(), 1);
-        world.done(&jobs[0], later());
+        let (messages, _) = world.step();
+        assert_eq!(messages.len(), 1);
+        world.done(&messages[0], later());
         let wake_in = world.step().1;
         assert!(
             wake_in.is_some_and(|millis| (least..=most).contains(&millis)),
@@ -293,9 +294,9 @@ fn a_failing_receiver_gets_one_message_at_a_time() {
         );
     }
     world.pass(36_000);
-    let (jobs, _) = world.step();
-    assert_eq!(jobs.len(), 1);
-    world.done(&jobs[0], SendOutcome::Delivered);
+    let (messages, _) = world.step();
+    assert_eq!(messages.len(), 1);
+    world.done(&messages[0], SendOutcome::Delivered);
     assert_eq!(world.step().0.len(), 4);
 }
 
@@ -304,9 +305,9 @@ fn the_receiver_may_ask_for_a_longer_pause_up_to_six_hours() {
     for (after, least, most) in [(60, 60, 60), (1, 4, 6), (1_000_000, 21_600, 21_600)] {
         let mut world = SchedulerTester::new(PEOPLE);
         world.queue(1, AlertEvent::Down);
-        let (jobs, _) = world.step();
+        let (messages, _) = world.step();
         world.finish(
-            &jobs[0],
+            &messages[0],
             AttemptResult {
                 retry_after: Some(Duration::from_secs(after)),
                 ..AttemptResult::new(later(), 0)
@@ -324,8 +325,8 @@ fn the_receiver_may_ask_for_a_longer_pause_up_to_six_hours() {
 fn a_changed_channel_is_tried_immediately() {
     let mut world = SchedulerTester::new(PEOPLE);
     world.queue(1, AlertEvent::Down);
-    let (jobs, _) = world.step();
-    world.done(&jobs[0], later());
+    let (messages, _) = world.step();
+    world.done(&messages[0], later());
     assert!(world.step().0.is_empty());
     let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
     channel.settings = ChannelSettings::parse(
@@ -358,13 +359,13 @@ fn incidents_that_end_before_they_are_sent_are_not_sent() {
     // Begun with an unknown result: both are sent, in order.
     let mut world = SchedulerTester::new(incident());
     world.queue(1, AlertEvent::Down);
-    let (jobs, _) = world.step();
-    world.done(&jobs[0], unanswered());
+    let (messages, _) = world.step();
+    world.done(&messages[0], unanswered());
     world.queue(1, AlertEvent::Up);
     world.pass(7000);
-    let (jobs, _) = world.step();
-    assert_eq!(SchedulerTester::item_labels(&jobs), ["1down"]);
-    world.done(&jobs[0], SendOutcome::Delivered);
+    let (messages, _) = world.step();
+    assert_eq!(SchedulerTester::item_labels(&messages), ["1down"]);
+    world.done(&messages[0], SendOutcome::Delivered);
     assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1up"]);
 }
 
@@ -374,8 +375,10 @@ fn messages_that_wait_too_long_are_given_up_after_more_attempts() {
         let mut world = SchedulerTester::new(policy);
         (1..=1200).for_each(|check| _ = world.queue(check, AlertEvent::Down));
         world.pass(1_000);
-        let (jobs, _) = world.step();
-        jobs.iter().for_each(|message| world.done(message, later()));
+        let (messages, _) = world.step();
+        messages
+            .iter()
+            .for_each(|message| world.done(message, later()));
         // The machine sleeps, or the clock is set: neither is a failed attempt.
         for plan in [std::mem::take(&mut world.plan), SendScheduler::default()] {
             world.plan = plan;
@@ -391,19 +394,25 @@ fn messages_that_wait_too_long_are_given_up_after_more_attempts() {
             };
             for _ in 0..2 {
                 world.pass(700_000);
-                let (jobs, _) = world.step();
-                assert!(!jobs.is_empty() && over(&world) == 0, "it is tried");
-                jobs.iter().for_each(|message| world.done(message, later()));
+                let (messages, _) = world.step();
+                assert!(!messages.is_empty() && over(&world) == 0, "it is tried");
+                messages
+                    .iter()
+                    .for_each(|message| world.done(message, later()));
             }
             world.now.wall = world.now.wall.plus_secs(-1_400);
         }
         world.pass(700_000);
-        let (jobs, _) = world.step();
-        jobs.iter().for_each(|message| world.done(message, later()));
+        let (messages, _) = world.step();
+        messages
+            .iter()
+            .for_each(|message| world.done(message, later()));
         for _ in 0..4 {
             world.pass(700_000);
-            let (jobs, _) = world.step();
-            jobs.iter().for_each(|message| world.done(message, later()));
+            let (messages, _) = world.step();
+            messages
+                .iter()
+                .for_each(|message| world.done(message, later()));
         }
         assert!(
             world
@@ -432,13 +441,13 @@ fn the_rate_limit_is_respected() {
     (1..=5).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     for wait in [0, 0, 6001, 6001] {
         world.pass(wait);
-        let (jobs, _) = world.step();
-        assert_eq!(jobs.len(), 1);
-        world.done(&jobs[0], SendOutcome::Delivered);
+        let (messages, _) = world.step();
+        assert_eq!(messages.len(), 1);
+        world.done(&messages[0], SendOutcome::Delivered);
     }
-    let (jobs, wake_in) = world.step();
+    let (messages, wake_in) = world.step();
     assert!(
-        jobs.is_empty() && wake_in.is_some_and(|millis| (5_990..=6_001).contains(&millis)),
+        messages.is_empty() && wake_in.is_some_and(|millis| (5_990..=6_001).contains(&millis)),
         "{wake_in:?}"
     );
 }
@@ -453,8 +462,8 @@ fn the_daily_limit_is_respected() {
     (1..=3).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     for _ in 0..2 {
         world.pass(3_600_000);
-        let (jobs, _) = world.step();
-        world.done(&jobs[0], SendOutcome::Delivered);
+        let (messages, _) = world.step();
+        world.done(&messages[0], SendOutcome::Delivered);
     }
     // The day began with the first message, an hour ago.
     assert_eq!(world.step(), (vec![], Some(82_800_000)));
@@ -481,8 +490,8 @@ fn an_unreachable_receiver_does_not_count_as_a_refusal() {
     world.queue(1, AlertEvent::Down);
     let mut ended = Vec::new();
     while !world.state.outbox.is_empty() {
-        let (jobs, _) = world.step();
-        if let Some(message) = jobs.first() {
+        let (messages, _) = world.step();
+        if let Some(message) = messages.first() {
             let outcome = if ended.len() < 6 { later() } else { refused() };
             world.done(message, outcome.clone());
             ended.push(outcome);

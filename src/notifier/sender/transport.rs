@@ -9,7 +9,7 @@ use crate::channels::{SendStep, TransportReply};
 use crate::domain::project::Channel;
 use crate::outbound::{
     CertificatePin, HttpRequest, MailError, MailReceipt, MailReply, MailStep, Outbound,
-    OutgoingMail, ProcessExit, RedirectPolicy, ReservedSlot, SendError, ShellCommand, Trust,
+    OutgoingMail, ProcessExit, RedirectPolicy, RequestPermit, SendError, ShellCommand, Trust,
 };
 
 /// Maximum time of an HTTP request; the second one is for slow receivers, mails and commands.
@@ -22,7 +22,7 @@ impl MessageSender {
         &self,
         step: &SendStep,
         channel: &Channel,
-        permit: Option<ReservedSlot>,
+        permit: Option<RequestPermit>,
     ) -> TransportReply {
         let outbound = self.outbound.for_project(channel.project);
         let reply = match step {
@@ -46,7 +46,7 @@ async fn send_http(
     outbound: &Outbound,
     request: &ChannelRequest,
     channel: &Channel,
-    permit: Option<ReservedSlot>,
+    permit: Option<RequestPermit>,
 ) -> Result<TransportReply, SendError> {
     let pin = channel.settings.common().tls_pin;
     let trust = if channel.set_by_operator {

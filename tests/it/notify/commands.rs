@@ -10,7 +10,7 @@ async fn site(directory: &tempfile::TempDir, command: &str) -> NotifierFixture {
         Medium::memory(),
         Timestamp::from_secs(1_800_000_000),
         |outbound| {
-            outbound.allow_shell = Some(env!("CARGO_BIN_EXE_overdue").into());
+            outbound.command_launcher = Some(env!("CARGO_BIN_EXE_overdue").into());
         },
     );
     site.execute(create_project(&Random::seeded(2), "Home", 100))

@@ -293,7 +293,7 @@ async fn a_refused_recipient_is_shown_reported_after_an_hour_and_not_sent_the_en
         serde_json::from_str(phone.wait_for(1).await[0].text()).unwrap();
     assert_eq!(
         message["title"],
-        "The channel email does not reach all of its recipients"
+        "Channel email does not reach all of its recipients"
     );
     let text = "The last mail to eve@example.org was refused; the first refusal was 1 hour ago. \
                 Last error: the mail server said 550.";

@@ -509,7 +509,7 @@ async fn a_channel_that_reaches_its_daily_limit_reports_it_once() {
     assert!(
         site.wait_for_failure(sms)
             .await
-            .starts_with("as much was sent within a day")
+            .starts_with("the daily limit most-a-day is reached; ")
     );
     site.clock.advance_secs(3601);
     let message: serde_json::Value =
@@ -525,7 +525,7 @@ async fn a_channel_that_reaches_its_daily_limit_reports_it_once() {
         message["message"]
             .as_str()
             .unwrap()
-            .starts_with("As much was sent within a day"),
+            .starts_with("The daily limit most-a-day is reached; "),
         "{message}"
     );
     for _ in 0..5 {

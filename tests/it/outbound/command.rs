@@ -21,7 +21,7 @@ fn shell(command: impl Into<String>) -> ShellCommand {
 
 fn allowed() -> Outbound {
     outbound(OutboundConfig {
-        allow_shell: Some(env!("CARGO_BIN_EXE_overdue").into()),
+        command_launcher: Some(env!("CARGO_BIN_EXE_overdue").into()),
         ..config()
     })
 }
@@ -51,7 +51,7 @@ async fn commands_are_disabled_by_default() {
 #[tokio::test]
 async fn a_command_without_proc_fails_with_the_reason() {
     let sender = outbound(OutboundConfig {
-        allow_shell: Some("/proc/self/absent".into()),
+        command_launcher: Some("/proc/self/absent".into()),
         ..config()
     });
     let error = sender.run_command(shell("true")).await.unwrap_err();

@@ -4,9 +4,9 @@ use super::*;
 
 /// Sends and answers a message; returns the delay of its only item.
 fn sent(world: &mut SchedulerTester) -> Option<DelayReason> {
-    let (jobs, _) = world.step();
-    let delay = jobs[0].items[0].delay;
-    world.done(&jobs[0], SendOutcome::Delivered);
+    let (messages, _) = world.step();
+    let delay = messages[0].items[0].delay;
+    world.done(&messages[0], SendOutcome::Delivered);
     delay
 }
 
@@ -19,8 +19,8 @@ fn a_message_names_the_reason_for_its_delay() {
         world.policy.quiet_until = None;
     };
     let undelivered = |world: &mut SchedulerTester| {
-        let (jobs, _) = world.step();
-        world.done(&jobs[0], later());
+        let (messages, _) = world.step();
+        world.done(&messages[0], later());
         world.pass(120_000);
     };
     let day_limit = |world: &mut SchedulerTester| {
@@ -69,7 +69,7 @@ fn a_check_at_its_message_limit_names_that_reason() {
 #[test]
 fn digests_count_as_messages_about_their_checks() {
     let mut world = SchedulerTester::new(PEOPLE);
-    let mut messages = 0;
+    let mut message_count = 0;
     for round in 0..120 {
         (1..=6).for_each(|check| {
             _ = world.queue(
@@ -83,13 +83,17 @@ fn digests_count_as_messages_about_their_checks() {
         });
         for _ in 0..30 {
             world.pass(1_000);
-            let (jobs, _) = world.step();
-            messages += jobs.len();
-            jobs.iter()
+            let (messages, _) = world.step();
+            message_count += messages.len();
+            messages
+                .iter()
                 .for_each(|message| world.done(message, SendOutcome::Delivered));
         }
     }
-    assert!((6..=12).contains(&messages), "{messages} in an hour");
+    assert!(
+        (6..=12).contains(&message_count),
+        "{message_count} in an hour"
+    );
 }
 
 #[test]
@@ -102,13 +106,11 @@ fn the_daily_limit_is_reported_once() {
     let mut report_count = 0;
     for _ in 0..3 {
         let ScheduledWork {
-            messages: jobs,
-            reports,
-            ..
+            messages, reports, ..
         } = world
             .plan
             .schedule(&world.state, |_| world.policy.clone(), world.now);
-        assert!(jobs.is_empty());
+        assert!(messages.is_empty());
         for report in reports {
             assert_eq!(
                 report.result,

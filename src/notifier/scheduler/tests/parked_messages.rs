@@ -5,10 +5,10 @@ use crate::channels;
 
 /// Sends all messages and answers those about `refused` with 500. Returns the accepted ones.
 fn accepted_items(world: &mut SchedulerTester, refused: u64) -> Vec<String> {
-    let (jobs, _) = world.step();
+    let (messages, _) = world.step();
     let is_refused =
         |message: &Message| message.items.iter().any(|item| item.row.check.0 == refused);
-    for message in &jobs {
+    for message in &messages {
         let outcome = if is_refused(message) {
             later()
         } else {
@@ -21,7 +21,7 @@ fn accepted_items(world: &mut SchedulerTester, refused: u64) -> Vec<String> {
         );
     }
     SchedulerTester::item_labels(
-        &jobs
+        &messages
             .into_iter()
             .filter(|message| !is_refused(message))
             .collect::<Vec<_>>(),
@@ -52,9 +52,9 @@ fn a_message_that_fails_alone_delays_no_other() {
         let items = [accepted_items(&mut world, 1), accepted_items(&mut world, 1)].concat();
         assert_eq!(items, ["5down"]);
         world.pass(5_000_000);
-        let (jobs, _) = world.step();
-        assert_eq!(SchedulerTester::item_labels(&jobs), ["1down"]);
-        world.done(&jobs[0], SendOutcome::Delivered);
+        let (messages, _) = world.step();
+        assert_eq!(SchedulerTester::item_labels(&messages), ["1down"]);
+        world.done(&messages[0], SendOutcome::Delivered);
         assert!(world.state.outbox.is_empty());
     }
 }
@@ -69,9 +69,11 @@ fn a_receiver_that_returns_500_gets_one_more_attempt_than_a_silent_one() {
     let mut attempted = Vec::new();
     for _ in 0..3 {
         loop {
-            let (jobs, _) = world.step();
-            let Some(message) = jobs.first() else { break };
-            attempted.extend(SchedulerTester::item_labels(&jobs));
+            let (messages, _) = world.step();
+            let Some(message) = messages.first() else {
+                break;
+            };
+            attempted.extend(SchedulerTester::item_labels(&messages));
             world.answered(message, later(), 500);
         }
         world.pass(40_000);
@@ -104,8 +106,8 @@ fn newer_rows_of_a_parked_check_are_a_new_message_for_people_and_wait_for_progra
     for (policy, expected) in [(PEOPLE, vec!["1up".to_owned()]), (machine(), vec![])] {
         let mut world = SchedulerTester::new(policy);
         world.queue(1, AlertEvent::Down);
-        let (jobs, _) = world.step();
-        world.answered(&jobs[0], unanswered(), 500);
+        let (messages, _) = world.step();
+        world.answered(&messages[0], unanswered(), 500);
         world.queue(1, AlertEvent::Up);
         assert_eq!(SchedulerTester::item_labels(&world.step().0), expected);
     }
@@ -115,7 +117,7 @@ fn newer_rows_of_a_parked_check_are_a_new_message_for_people_and_wait_for_progra
 fn a_failure_under_old_settings_does_not_affect_new_ones() {
     let mut world = SchedulerTester::new(machine());
     (1..=2).for_each(|check| _ = world.queue(check, AlertEvent::Down));
-    let (jobs, _) = world.step();
+    let (messages, _) = world.step();
     let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
     channel.settings = ChannelSettings::parse(
         channels::find_kind("email").unwrap(),
@@ -124,7 +126,7 @@ fn a_failure_under_old_settings_does_not_affect_new_ones() {
     .unwrap();
     world.state.apply(&Change::Channel(Arc::new(channel)));
     assert!(world.step().0.is_empty(), "they are under way");
-    world.done(&jobs[0], later());
+    world.done(&messages[0], later());
     assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1down"]);
 }
 
@@ -148,14 +150,14 @@ fn self_alerts_count_as_messages_and_respect_quiet_hours() {
             .admit_self_alert(&channel, &world.policy, world.now)
     );
     world.queue(1, AlertEvent::Down);
-    let (jobs, _) = world.step();
+    let (messages, _) = world.step();
     assert!(
         !world
             .plan
             .admit_self_alert(&channel, &world.policy, world.now),
         "one at a time"
     );
-    world.done(&jobs[0], SendOutcome::Delivered);
+    world.done(&messages[0], SendOutcome::Delivered);
     assert!(
         !world
             .plan
@@ -220,10 +222,10 @@ fn a_parked_message_shows_that_its_channel_is_dead() {
     // response.
     let mut failed = |status| {
         world.pass(4_000_000);
-        let (jobs, _) = world.step();
-        assert_eq!(SchedulerTester::item_labels(&jobs), ["1down"]);
+        let (messages, _) = world.step();
+        assert_eq!(SchedulerTester::item_labels(&messages), ["1down"]);
         let reports = world.plan.record_result(
-            jobs[0].id,
+            messages[0].id,
             AttemptResult {
                 status,
                 ..AttemptResult::retry("no answer", false)
@@ -233,7 +235,7 @@ fn a_parked_message_shows_that_its_channel_is_dead() {
             &world.random,
         );
         world.apply(&reports);
-        world.plan.settle(jobs[0].id);
+        world.plan.settle(messages[0].id);
         let [
             DeliveryReport {
                 result: SendOutcome::Retry { reason, .. },

@@ -7,16 +7,16 @@ fn people_get_one_message_at_a_time_oldest_first() {
     let mut world = SchedulerTester::new(PEOPLE);
     world.queue(9, AlertEvent::Down);
     world.queue(3, AlertEvent::Down);
-    let (jobs, wake_in) = world.step();
+    let (messages, wake_in) = world.step();
     assert_eq!(
-        (SchedulerTester::item_labels(&jobs), wake_in),
+        (SchedulerTester::item_labels(&messages), wake_in),
         (vec!["9down".to_owned()], None)
     );
     assert_eq!(SchedulerTester::item_labels(&world.step().0), [""; 0]);
-    world.done(&jobs[0], SendOutcome::Delivered);
-    let (jobs, _) = world.step();
-    assert_eq!(SchedulerTester::item_labels(&jobs), ["3down"]);
-    world.done(&jobs[0], SendOutcome::Skipped("".into()));
+    world.done(&messages[0], SendOutcome::Delivered);
+    let (messages, _) = world.step();
+    assert_eq!(SchedulerTester::item_labels(&messages), ["3down"]);
+    world.done(&messages[0], SendOutcome::Skipped("".into()));
     assert_eq!(world.results, ["1 Delivered", "2 Skipped"]);
 }
 
@@ -35,21 +35,21 @@ fn people_get_only_the_current_status_of_a_check() {
     ] {
         let mut world = SchedulerTester::new(PEOPLE);
         events.iter().for_each(|event| _ = world.queue(1, *event));
-        let (jobs, _) = world.step();
+        let (messages, _) = world.step();
         assert_eq!(
             (
-                SchedulerTester::item_labels(&jobs),
-                jobs[0].items[0].skipped
+                SchedulerTester::item_labels(&messages),
+                messages[0].items[0].skipped
             ),
             (vec![label.to_owned()], skipped),
             "{events:?}"
         );
         assert_eq!(
-            jobs[0].items[0].up_since.is_some(),
+            messages[0].items[0].up_since.is_some(),
             label == "1down" && events.len() > 1,
             "{events:?}"
         );
-        world.done(&jobs[0], SendOutcome::Delivered);
+        world.done(&messages[0], SendOutcome::Delivered);
         assert!(
             world.state.outbox.is_empty() && world.results.len() == events.len(),
             "{:?}",
@@ -62,8 +62,8 @@ fn people_get_only_the_current_status_of_a_check() {
 fn a_downtime_that_may_have_been_sent_does_not_count_as_unnotified() {
     let mut world = SchedulerTester::new(PEOPLE);
     world.queue(1, AlertEvent::Down);
-    let (jobs, _) = world.step();
-    world.done(&jobs[0], unanswered());
+    let (messages, _) = world.step();
+    world.done(&messages[0], unanswered());
     world.queue(1, AlertEvent::Up);
     world.pass(10_000);
     assert_eq!(SchedulerTester::item_labels(&world.step().0), ["1up"]);
@@ -86,10 +86,14 @@ fn many_checks_form_one_digest_that_waits_for_more() {
             assert_eq!(world.step().1, expected);
         }
     }
-    let (jobs, _) = world.step();
-    assert_eq!(jobs[0].items.len(), 9, "a second after the first of them");
+    let (messages, _) = world.step();
+    assert_eq!(
+        messages[0].items.len(),
+        9,
+        "a second after the first of them"
+    );
     world.queue(10, AlertEvent::Down);
-    world.done(&jobs[0], SendOutcome::Delivered);
+    world.done(&messages[0], SendOutcome::Delivered);
     assert_eq!(world.step().1, Some(10_000));
     world.pass(10_000);
     assert_eq!(SchedulerTester::item_labels(&world.step().0), ["10down"]);
@@ -100,13 +104,13 @@ fn a_digest_that_is_not_accepted_is_composed_again() {
     let mut world = SchedulerTester::new(PEOPLE);
     (1..=6).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     world.pass(1000);
-    let (jobs, _) = world.step();
+    let (messages, _) = world.step();
     world.queue(2, AlertEvent::Up);
-    world.done(&jobs[0], later());
+    world.done(&messages[0], later());
     world.pass(6001);
-    let (jobs, _) = world.step();
+    let (messages, _) = world.step();
     assert_eq!(
-        SchedulerTester::item_labels(&jobs),
+        SchedulerTester::item_labels(&messages),
         ["1down 3down 4down 5down 6down 2up+"]
     );
 }
@@ -123,19 +127,19 @@ fn people_get_at_most_six_messages_an_hour_about_a_check() {
                 AlertEvent::Up
             },
         );
-        let (jobs, _) = world.step();
-        world.done(&jobs[0], SendOutcome::Delivered);
+        let (messages, _) = world.step();
+        world.done(&messages[0], SendOutcome::Delivered);
         world.pass(60_000);
     }
     world.queue(1, AlertEvent::Down);
     world.queue(2, AlertEvent::Down);
-    let (jobs, _) = world.step();
+    let (messages, _) = world.step();
     assert_eq!(
-        SchedulerTester::item_labels(&jobs),
+        SchedulerTester::item_labels(&messages),
         ["2down"],
         "others are notified"
     );
-    world.done(&jobs[0], SendOutcome::Delivered);
+    world.done(&messages[0], SendOutcome::Delivered);
     world.queue(1, AlertEvent::Up);
     assert_eq!(world.step(), (vec![], Some(3_600_000 - 6 * 60_000)));
     world.pass(3_600_000 - 6 * 60_000);

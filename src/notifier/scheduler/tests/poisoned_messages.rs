@@ -41,11 +41,11 @@ impl<'a> PoisonedMessages<'a> {
             while downs.first().is_some_and(|(at, _)| *at <= world.elapsed()) {
                 world.queue(downs.remove(0).1, AlertEvent::Down);
             }
-            let (jobs, wake_in) = world.step();
-            for message in &jobs {
+            let (messages, wake_in) = world.step();
+            for message in &messages {
                 self.answer(world, message);
             }
-            if !jobs.is_empty() {
+            if !messages.is_empty() {
                 continue;
             }
             let next = downs.first().map_or(end, |(at, _)| *at).min(end);
@@ -207,7 +207,7 @@ fn a_receiver_that_refused_everything_gets_it_after_it_recovers() {
 fn a_message_that_fails_while_others_succeed_does_not_affect_the_channel() {
     let mut world = SchedulerTester::new(machine());
     (1..=2).for_each(|check| _ = world.queue(check, AlertEvent::Down));
-    let (jobs, _) = world.step();
+    let (messages, _) = world.step();
     let reason = |world: &mut SchedulerTester, message: &Message| {
         let done = AttemptResult::new(SendOutcome::Failed("the answer was 400".into()), 400);
         let reports =
@@ -222,14 +222,14 @@ fn a_message_that_fails_while_others_succeed_does_not_affect_the_channel() {
         }
     };
     // No message has been accepted yet, so the channel may be the cause.
-    assert_eq!(reason(&mut world, &jobs[0]), "the answer was 400");
-    world.answered(&jobs[1], SendOutcome::Delivered, 200);
+    assert_eq!(reason(&mut world, &messages[0]), "the answer was 400");
+    world.answered(&messages[1], SendOutcome::Delivered, 200);
     world.pass(7_000);
-    let (jobs, _) = world.step();
+    let (messages, _) = world.step();
     assert_eq!(
         (
-            SchedulerTester::item_labels(&jobs),
-            reason(&mut world, &jobs[0])
+            SchedulerTester::item_labels(&messages),
+            reason(&mut world, &messages[0])
         ),
         (vec!["1down".to_owned()], String::new())
     );
@@ -246,8 +246,8 @@ fn programs_that_refuse_get_five_attempts_and_others_are_retried_as_after_failur
         world.queue(1, AlertEvent::Down);
         let mut times = 0;
         while !world.state.outbox.is_empty() {
-            let (jobs, wake_in) = world.step();
-            if let Some(message) = jobs.first() {
+            let (messages, wake_in) = world.step();
+            if let Some(message) = messages.first() {
                 times += 1;
                 world.done(message, refused());
             }

@@ -8,9 +8,9 @@ use super::*;
 struct LookupCounter<'s>(&'s State, Cell<usize>);
 
 impl StateView for LookupCounter<'_> {
-    fn read_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+    fn read_state<T>(&self, read: impl FnOnce(&State) -> T) -> T {
         self.1.set(self.1.get() + 1);
-        look(self.0)
+        read(self.0)
     }
 }
 
@@ -62,8 +62,9 @@ fn begin_messages(
         .messages
 }
 
-fn of_project(jobs: &[Message], project: u64) -> usize {
-    jobs.iter()
+fn of_project(messages: &[Message], project: u64) -> usize {
+    messages
+        .iter()
         .filter(|message| message.channel.project == ProjectId(project))
         .count()
 }
@@ -73,12 +74,15 @@ fn a_project_uses_half_of_the_slots_and_projects_take_turns() {
     let mut world = world();
     add(&mut world, 1, 100..400);
     add(&mut world, 2, 500..501);
-    let jobs = begin_messages(&mut world, |channel| channel.id.0.to_string());
-    assert_eq!((of_project(&jobs, 1), of_project(&jobs, 2)), (32, 1));
+    let messages = begin_messages(&mut world, |channel| channel.id.0.to_string());
+    assert_eq!(
+        (of_project(&messages, 1), of_project(&messages, 2)),
+        (32, 1)
+    );
     // Each channel has its turn.
-    let first = |jobs: &[Message]| jobs.iter().map(|message| message.channel.id.0).min();
-    assert_eq!(first(&jobs), Some(100));
-    for message in &jobs {
+    let first = |messages: &[Message]| messages.iter().map(|message| message.channel.id.0).min();
+    assert_eq!(first(&messages), Some(100));
+    for message in &messages {
         let reports = world.plan.record_result(
             message.id,
             AttemptResult::retry("no", true),
@@ -89,8 +93,11 @@ fn a_project_uses_half_of_the_slots_and_projects_take_turns() {
         assert!(!reports.is_empty());
         world.plan.settle(message.id);
     }
-    let jobs = begin_messages(&mut world, |channel| channel.id.0.to_string());
-    assert_eq!((first(&jobs), of_project(&jobs, 1)), (Some(132), 32));
+    let messages = begin_messages(&mut world, |channel| channel.id.0.to_string());
+    assert_eq!(
+        (first(&messages), of_project(&messages, 1)),
+        (Some(132), 32)
+    );
 }
 
 #[test]
@@ -98,8 +105,8 @@ fn a_project_uses_half_of_the_slots_of_a_destination() {
     let mut world = world();
     add(&mut world, 1, 100..150);
     add(&mut world, 2, 500..550);
-    let jobs = begin_messages(&mut world, |_| "mail".into());
-    assert_eq!((of_project(&jobs, 1), of_project(&jobs, 2)), (4, 4));
+    let messages = begin_messages(&mut world, |_| "mail".into());
+    assert_eq!((of_project(&messages, 1), of_project(&messages, 2)), (4, 4));
 }
 
 #[test]
@@ -107,7 +114,7 @@ fn the_state_is_locked_for_one_message_at_a_time() {
     let mut world = world();
     add(&mut world, 1, 100..120);
     let view = LookupCounter(&world.state, Cell::new(0));
-    let jobs = world
+    let messages = world
         .plan
         .schedule(
             &view,
@@ -119,7 +126,7 @@ fn the_state_is_locked_for_one_message_at_a_time() {
         )
         .messages;
     // Once for the channels, then for each channel once for its message and once for the next one.
-    assert_eq!((jobs.len(), view.1.get()), (20, 1 + 2 * 20));
+    assert_eq!((messages.len(), view.1.get()), (20, 1 + 2 * 20));
 }
 
 #[test]

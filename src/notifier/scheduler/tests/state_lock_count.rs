@@ -8,9 +8,9 @@ use super::*;
 struct LockCounter<'s>(&'s State, Cell<usize>);
 
 impl StateView for LockCounter<'_> {
-    fn read_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+    fn read_state<T>(&self, read: impl FnOnce(&State) -> T) -> T {
         self.1.set(self.1.get() + 1);
-        look(self.0)
+        read(self.0)
     }
 }
 
@@ -18,11 +18,11 @@ impl StateView for LockCounter<'_> {
 fn step(world: &mut SchedulerTester) -> (Vec<Message>, usize) {
     let view = LockCounter(&world.state, Cell::default());
     let policy = world.policy.clone();
-    let jobs = world
+    let messages = world
         .plan
         .schedule(&view, |_| policy.clone(), world.now)
         .messages;
-    (jobs, view.1.get())
+    (messages, view.1.get())
 }
 
 #[test]
@@ -31,10 +31,10 @@ fn a_digest_is_read_in_parts_and_not_again_while_it_waits() {
     let mut world = SchedulerTester::new(PEOPLE);
     (1..=CHECKS).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     for round in 0..5 {
-        let (jobs, looks) = step(&mut world);
+        let (messages, looks) = step(&mut world);
         // The first round reads many rows, 256 at a time. The next ones ask only for the newest.
         assert!(
-            jobs.is_empty()
+            messages.is_empty()
                 && if round == 0 {
                     (40..50).contains(&looks)
                 } else {
@@ -45,10 +45,11 @@ fn a_digest_is_read_in_parts_and_not_again_while_it_waits() {
         world.pass(200);
         world.queue(CHECKS + 1 + round, AlertEvent::Down);
     }
-    let (jobs, looks) = step(&mut world);
+    let (messages, looks) = step(&mut world);
     assert!((40..50).contains(&looks), "{looks}");
     assert_eq!(
-        jobs.iter()
+        messages
+            .iter()
             .map(|message| message.items.len())
             .collect::<Vec<_>>(),
         [CHECKS as usize + 5]
@@ -71,17 +72,17 @@ fn an_oversized_digest_contains_the_newest_row_of_each_check() {
         );
     });
     world.pass(1000);
-    let (jobs, looks) = step(&mut world);
+    let (messages, looks) = step(&mut world);
     // Once for the rows, and once for newer rows about the same checks.
     assert!((2 * 79..2 * 79 + 10).contains(&looks), "{looks}");
-    let items = &jobs[0].items;
+    let items = &messages[0].items;
     let ups: Vec<_> = items
         .iter()
         .filter(|item| item.row.event == AlertEvent::Up)
         .map(|item| item.row.check.0)
         .collect();
     assert_eq!(
-        (ups, items.len(), jobs[0].superseded.len()),
+        (ups, items.len(), messages[0].superseded.len()),
         (vec![1, CHECKS], CHECKS as usize, 2)
     );
 }
