@@ -19,7 +19,7 @@ use crate::domain::timezone::Timezone;
 /// A check that is imported.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "see `domain::imported::ImportedCheck`")]
+#[allow(missing_docs, reason = "see `domain::import_contents::ImportedCheck`")]
 pub struct ImportCheckRow {
     uuid: Uuid,
     badge: Option<Uuid>,

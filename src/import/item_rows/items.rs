@@ -34,7 +34,7 @@ use crate::domain::timezone::Timezone;
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[allow(
     missing_docs,
-    reason = "see `domain::staged::Staged` and `domain::imported`"
+    reason = "see `domain::import_item::ImportItem` and `domain::import_contents`"
 )]
 pub enum ImportItemRow {
     Project {
@@ -105,7 +105,10 @@ pub enum ImportItemRow {
 /// Secret of a key; hashes and digests are in base64.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "see `domain::imported::ImportedSecret`")]
+#[allow(
+    missing_docs,
+    reason = "see `domain::import_contents::ImportedKeySecret`"
+)]
 pub enum KeySecretRow {
     ReadWrite(String),
     ReadOnly(String),
@@ -121,7 +124,7 @@ const MAX_BADGE_KEY_BYTES: usize = 600;
 /// Times at which a window is open.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-#[allow(missing_docs, reason = "see `domain::window::WindowTimes`")]
+#[allow(missing_docs, reason = "see `domain::maintenance_window::WindowTimes`")]
 pub enum WindowTimesRow {
     Once {
         from: i64,

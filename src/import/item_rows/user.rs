@@ -16,7 +16,7 @@ use crate::util::password;
 /// A user that is imported.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "see `domain::imported::ImportedUser`")]
+#[allow(missing_docs, reason = "see `domain::import_contents::ImportedUser`")]
 pub struct ImportUserRow {
     name: String,
     password: Option<String>,
