@@ -215,7 +215,15 @@ fn field_flag(field: &'static CheckField) -> Arg {
             CheckFieldType::Duration => {
                 CheckFieldValue::Number(check_input::parse_seconds(text)?.get())
             }
-            _ => CheckFieldValue::Text(text.to_owned().into()),
+            CheckFieldType::Text(_)
+            | CheckFieldType::Slug
+            | CheckFieldType::Tags
+            | CheckFieldType::Keywords
+            | CheckFieldType::Schedule
+            | CheckFieldType::Timezone
+            | CheckFieldType::Methods
+            | CheckFieldType::Flag
+            | CheckFieldType::Channels => CheckFieldValue::Text(text.to_owned().into()),
         };
         set_field(&mut CheckEdit::default(), field, &value).map(|()| value)
     };

@@ -122,7 +122,13 @@ impl RequestDocument {
             CheckFieldType::Flag => self.boolean(name)?.map(CheckFieldValue::Flag),
             CheckFieldType::Duration => self.number(name)?.map(CheckFieldValue::Number),
             CheckFieldType::Methods => self.choice(name, |text| Some(text.to_owned()))?.map(text),
-            _ => self.string(name)?.map(text),
+            CheckFieldType::Text(_)
+            | CheckFieldType::Slug
+            | CheckFieldType::Tags
+            | CheckFieldType::Keywords
+            | CheckFieldType::Schedule
+            | CheckFieldType::Timezone
+            | CheckFieldType::Channels => self.string(name)?.map(text),
         })
     }
 
