@@ -64,7 +64,7 @@ impl Layout {
             has_shortcuts: request.viewer.has_shortcuts,
             notice: FlashMessage::from_code(request.query.get("m")),
             banners: collect_banners(request),
-            project: project,
+            project,
             user: request
                 .viewer
                 .signed_in
