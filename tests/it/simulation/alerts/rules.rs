@@ -430,7 +430,15 @@ impl AlertModel {
             .and_then(|until| self.lost_ping_deadline(check, until, now));
         match chance {
             Some(at) => self.hold(check, HoldCause::Outage, at.max(now)),
-            None => self.decide(check, None, now),
+            None => {
+                // New settings expect no pings in the past.
+                let misses_from = if cause == FlipCause::SettingsChanged {
+                    now
+                } else {
+                    at
+                };
+                self.decide(check, None, misses_from, now);
+            }
         }
     }
 

@@ -58,14 +58,21 @@ impl AlertModel {
         {
             self.hold(check, cause, new_deadline);
         } else if is_due || is_free {
-            self.decide(check, Some(cause), now);
+            self.decide(check, Some(cause), now, now);
         }
     }
 
-    /// Holds an alert back or announces the downtime.
-    pub(super) fn decide(&mut self, check: u64, before: Option<HoldCause>, now: i64) {
+    /// Holds an alert back or announces the downtime. Pings that are overdue after `misses_from`
+    /// count as missed.
+    pub(super) fn decide(
+        &mut self,
+        check: u64,
+        before: Option<HoldCause>,
+        misses_from: i64,
+        now: i64,
+    ) {
         let model_check = &self.model.checks[&check];
-        let next_missing = self.next_missing(check, now);
+        let next_missing = self.next_missing(check, misses_from);
         if self.failures(check) < usize::from(model_check.failure_threshold.get())
             && let Some(at) = next_missing
         {
