@@ -70,7 +70,7 @@ impl WorkingState {
         let has_failed = || check.state.outcomes.newest_first().next() == Some(RunOutcome::Fail);
         match reason {
             HoldReason::ServerOutage => has_failed(),
-            HoldReason::ParentPending => has_failed() || check.settings.parents.ids().is_empty(),
+            HoldReason::ParentPending => has_failed() || self.loses_its_parents(check),
             HoldReason::ParentDown(parent) => {
                 has_failed() || !check.settings.parents.ids().contains(&parent)
             }

@@ -14,7 +14,7 @@ impl AlertModel {
     }
 
     /// Decides again on a held alert if that is due or if its reason has ended.
-    pub(super) fn reconsider(&mut self, check: u64, changes_settings: bool, now: i64) {
+    pub(super) fn reconsider(&mut self, check: u64, change: CheckChange, now: i64) {
         let Some(AnnouncementState::Held { cause, until }) =
             self.announcements.get(&check).copied()
         else {
@@ -45,9 +45,11 @@ impl AlertModel {
             HoldCause::Failures => {
                 self.failures(check) >= usize::from(model_check.failure_threshold.get())
             }
-            HoldCause::Window => changes_settings && self.window_end(check, now).is_none(),
-            // The check keeps its grace after its last parent was deleted. A ping does not end it.
-            HoldCause::Parent => changes_settings && model_check.parents.is_empty(),
+            HoldCause::Window => {
+                change != CheckChange::Ping && self.window_end(check, now).is_none()
+            }
+            // The check keeps its grace after its last parent was deleted.
+            HoldCause::Parent => change == CheckChange::ParentsRemoved,
             HoldCause::HiddenBehind(parent) => !model_check.parents.contains(&parent),
         };
         if cause == HoldCause::Outage
