@@ -1428,3 +1428,37 @@ fn a_failure_that_is_reported_in_time_does_not_count_as_a_missed_ping_too() {
         (3, 1)
     );
 }
+
+#[test]
+fn a_downtime_counts_the_same_missed_pings_whenever_it_is_noticed() {
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    let create_and_ping = |engine: &mut TestEngine, uuid| {
+        let id = create_periodic_check(engine, uuid, 300, 60);
+        engine.execute(Command::UpdateAlertSettings {
+            check: id,
+            failure_threshold: Some(FailureThreshold::parse(2).unwrap()),
+            parents: None,
+        });
+        engine.execute(ping(uuid, PingKind::Success, ""));
+        id
+    };
+    let start = engine.handle.now();
+    let ids = [7, 8].map(|uuid| create_and_ping(&mut engine, uuid));
+    // The runs are overdue 3 ms before the next ping of each check is missing.
+    engine.clock.set(start.plus_secs(300).plus_micros(-3000));
+    for uuid in [7, 8] {
+        engine.execute(ping(uuid, PingKind::Start, ""));
+    }
+    // The first downtime is noticed before that ping is missing, the other one after it.
+    for (micros, id) in [(-2000, ids[0]), (2000, ids[1])] {
+        engine.clock.set(start.plus_secs(360).plus_micros(micros));
+        engine.execute(Command::EvaluateChecks(vec![id]));
+    }
+    engine.execute(Command::EvaluateChecks(ids.to_vec()));
+    let mut sent = waiting(&engine);
+    sent.sort_by_key(|(_, check, _)| *check);
+    assert_eq!(sent, ids.map(|id| (hook, id, AlertEvent::Down)));
+    assert_eq!(ids.map(|id| engine.read_check(id).state.failures), [2, 2]);
+}

@@ -12,7 +12,7 @@ use crate::domain::alert::{
     OutboxRow,
 };
 use crate::domain::check::{Check, CheckLabels};
-use crate::domain::flip::Flip;
+use crate::domain::flip::{Flip, FlipCause};
 use crate::domain::ids::{ChannelId, CheckId, FlipNumber, UniqueKey};
 use crate::domain::project::Channel;
 use crate::domain::recent_outcomes::RunOutcome;
@@ -55,7 +55,16 @@ impl WorkingState {
                     at: at.max(now),
                     reason: HoldReason::ServerOutage,
                 }),
-                None => self.find_hold(check, None, now),
+                None => {
+                    // The same pings count as missed, whenever a passed deadline is noticed. New
+                    // settings expect no pings in the past.
+                    let misses_from = if flip.cause == FlipCause::SettingsChanged {
+                        now
+                    } else {
+                        flip.at.min(now)
+                    };
+                    self.find_hold(check, None, misses_from, now)
+                }
             };
             return self.alert_unless_held(hold, check, flip.at, now);
         }

@@ -52,7 +52,7 @@ impl WorkingState {
         if let Some(at) = next_recheck.filter(|recheck| *recheck > at) {
             check.state.notification = NotificationState::Pending { at, reason };
         } else if at <= now || is_hold_over {
-            let hold = self.find_hold(check, Some(reason), now);
+            let hold = self.find_hold(check, Some(reason), now, now);
             self.alert_unless_held(hold, check, check.state.changed, now);
         }
     }
@@ -70,7 +70,7 @@ impl WorkingState {
         let has_failed = || check.state.outcomes.newest_first().next() == Some(RunOutcome::Fail);
         match reason {
             HoldReason::ServerOutage => has_failed(),
-            HoldReason::ParentPending => has_failed() || check.settings.parents.ids().is_empty(),
+            HoldReason::ParentPending => has_failed() || self.loses_its_parents(check),
             HoldReason::ParentDown(parent) => {
                 has_failed() || !check.settings.parents.ids().contains(&parent)
             }
@@ -86,11 +86,13 @@ impl WorkingState {
     }
 
     /// Reason to hold the alert for a downtime. `previous_reason` is the one for which it was held
-    /// so far. `None` if the alert is not held.
+    /// so far. Expected pings count as missed if they are overdue after `misses_from`. `None` if
+    /// the alert is not held.
     pub(super) fn find_hold(
         &mut self,
         check: &Check,
         previous_reason: Option<HoldReason>,
+        misses_from: Timestamp,
         now: Timestamp,
     ) -> Option<NotificationState> {
         if self.is_project_on_trial(check) {
@@ -99,7 +101,7 @@ impl WorkingState {
                 reason: HoldReason::Trial,
             });
         }
-        if let Some(hold) = Self::hold_for_failures(check, now) {
+        if let Some(hold) = Self::hold_for_failures(check, misses_from) {
             return Some(hold);
         }
         if let Some(hold) = self.hold_for_window(check, now) {
@@ -115,15 +117,15 @@ impl WorkingState {
             .is_some_and(|project_state| project_state.project.is_on_trial())
     }
 
-    /// While a check is below its failure threshold, the time at which its next ping would be
-    /// overdue. `None` if the threshold is reached or no ping is expected.
-    fn hold_for_failures(check: &Check, now: Timestamp) -> Option<NotificationState> {
+    /// While a check is below its failure threshold, the first time after `misses_from` at which a
+    /// ping would be overdue. `None` if the threshold is reached or no ping is expected.
+    fn hold_for_failures(check: &Check, misses_from: Timestamp) -> Option<NotificationState> {
         if check.state.failures >= u16::from(check.settings.failure_threshold.get()) {
             return None;
         }
         check
             .settings
-            .next_miss_after(check.state.last_activity(), now)
+            .next_miss_after(check.state.last_activity(), misses_from)
             .map(|at| NotificationState::Pending {
                 at,
                 reason: HoldReason::BelowThreshold,

@@ -96,6 +96,17 @@ impl WorkingState {
         })
     }
 
+    /// True if a check is about to be stored without the parents that it has. Deleted parents do
+    /// not count: the time to report that their deletion gave the check continues.
+    pub(super) fn loses_its_parents(&self, check: &Check) -> bool {
+        let is_existing = |parent: &CheckId| self.state.check(*parent).is_some();
+        check.settings.parents.ids().is_empty()
+            && self
+                .state
+                .check(check.id)
+                .is_some_and(|stored| stored.settings.parents.ids().iter().any(is_existing))
+    }
+
     /// True if a check is down and channels were notified of it, or of a check that it depends on.
     fn holds_child_alerts(&self, check: &Check, levels: usize) -> bool {
         match check.state.notification {

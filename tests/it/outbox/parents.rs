@@ -243,6 +243,41 @@ fn a_parent_without_channels_holds_no_alerts() {
 }
 
 #[test]
+fn a_renamed_child_keeps_the_grace_that_the_deletion_of_its_parent_gave_it() {
+    let (mut engine, _, [router, host, job]) = dependency_chain();
+    advance(&mut engine, 300);
+    engine.execute(Command::DeleteCheck(router));
+    let held = [host, job].map(|id| engine.read_check(id).state.notification);
+    assert_eq!(
+        [host, job].map(|id| hold_reason(&engine, id)),
+        [Some(HoldReason::ParentPending); 2]
+    );
+    for _ in 0..2 {
+        for id in [host, job] {
+            let name = CheckEdit {
+                name: Some(Name::from_stored("renamed")),
+                ..CheckEdit::default()
+            };
+            engine.execute(Command::UpdateCheck(id, Box::new(name)));
+        }
+        assert_eq!(
+            [host, job].map(|id| engine.read_check(id).state.notification),
+            held
+        );
+    }
+    // The removal of a parent that exists ends the grace.
+    let sent = waiting_events(&engine);
+    set_parents(&mut engine, job, &[]).unwrap();
+    assert_eq!(
+        waiting_events(&engine),
+        [sent, vec![(job, AlertEvent::Down)]].concat()
+    );
+    engine.execute(ping(8, PingKind::Success, ""));
+    assert_eq!(hold_reason(&engine, host), None);
+    assert!(waiting_events(&engine).iter().all(|(id, _)| *id != host));
+}
+
+#[test]
 fn parents_belong_to_the_same_project_and_form_no_cycle() {
     let (mut engine, _, [router, host, job]) = dependency_chain();
     let other = create_dependent_check(&mut engine, 10, 60, &[]);

@@ -8,6 +8,7 @@ use overdue::domain::alert::{
 };
 use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber};
 use overdue::domain::status::Status;
+use overdue::domain::timestamp::Timestamp;
 use overdue::engine::Handle;
 use overdue::engine::command::{
     Command, CommandError, CommandOutcome, DeliveryReport, SendOutcome,
@@ -66,6 +67,22 @@ impl StoredDeliveries {
         } else {
             finished.map(was_sent)
         }
+    }
+
+    /// Returns the time at which a row or a finished delivery was queued.
+    fn queued_at(&self, flip: FlipNumber, channel: ChannelId) -> Option<Timestamp> {
+        let waiting = self
+            .waiting
+            .iter()
+            .map(|row| (row.flip, row.channel, row.queued));
+        let finished = self
+            .deliveries
+            .iter()
+            .map(|delivery| (delivery.flip, delivery.channel, delivery.queued));
+        waiting
+            .chain(finished)
+            .find(|(of, to, _)| (*of, *to) == (flip, channel))
+            .map(|(.., queued)| queued)
     }
 }
 
@@ -232,8 +249,12 @@ impl DeliveryTracker {
                             Some(false) => drop(self.unannounced.insert((last, channel.id))),
                             _ => {
                                 self.notified += 1;
-                                self.expected
-                                    .insert((last, channel.id), handle.now().micros());
+                                // It may have been queued long before this observation.
+                                let queued = known.queued_at(last, channel.id);
+                                self.expected.insert(
+                                    (last, channel.id),
+                                    queued.unwrap_or(handle.now()).micros(),
+                                );
                             }
                         }
                     }

@@ -48,6 +48,16 @@ pub(crate) enum AnnouncementState {
     },
 }
 
+/// Change of a check that may end the reason for holding its alert.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CheckChange {
+    Ping,
+    /// A deadline, a decision or new settings.
+    Settings,
+    /// New settings without the parents that the check had.
+    ParentsRemoved,
+}
+
 /// Problems of a channel.
 #[derive(Clone, Copy, Default)]
 struct ModelChannelHealth {
@@ -232,7 +242,7 @@ impl AlertModel {
             .get_mut(&check)
             .expect("a check that is due")
             .settle(now);
-        self.process_flips(check, true, now);
+        self.process_flips(check, CheckChange::Settings, now);
     }
 
     /// Returns all checks below a check.
@@ -265,6 +275,7 @@ impl AlertModel {
         self.process_all_due(now);
         let audiences = self.audiences();
         let changed_before = self.changed_checks(command);
+        let change = self.change_by(command);
         if let Command::DeleteCheck(check) = command {
             self.forget_check(check.0);
         }
@@ -287,10 +298,9 @@ impl AlertModel {
             .union(&self.changed_checks(command))
             .copied()
             .collect();
-        let changes_settings = !matches!(command, Command::Ping(_));
         for check in checks {
             if self.model.checks.contains_key(&check) {
-                self.process_flips(check, changes_settings, now);
+                self.process_flips(check, change, now);
             } else {
                 self.replay(check);
             }
@@ -312,6 +322,26 @@ impl AlertModel {
             .channels
             .get(&channel.0)
             .map(|channel| channel.settings.clone())
+    }
+
+    /// Returns how a command changes its checks. It is called before the command.
+    fn change_by(&self, command: &Command) -> CheckChange {
+        match command {
+            Command::Ping(_) => CheckChange::Ping,
+            Command::UpdateAlertSettings {
+                check,
+                parents: Some(parents),
+                ..
+            } if parents.ids().is_empty()
+                && self.model.checks.get(&check.0).is_some_and(|check| {
+                    let mut old = check.parents.iter();
+                    old.any(|parent| self.model.checks.contains_key(parent))
+                }) =>
+            {
+                CheckChange::ParentsRemoved
+            }
+            _ => CheckChange::Settings,
+        }
     }
 
     /// Returns the checks that a command changes. It is called before and after each command.
@@ -368,11 +398,11 @@ impl AlertModel {
     }
 
     /// Processes the new flips of a check after a ping, a deadline or a change of settings.
-    fn process_flips(&mut self, check: u64, changes_settings: bool, now: i64) {
+    fn process_flips(&mut self, check: u64, change: CheckChange, now: i64) {
         let rules = |alerts: &Self| alerts.replayed.get(&check).map(|replay| *replay.rules());
         let old = rules(self);
         self.replay(check);
-        if changes_settings {
+        if change != CheckChange::Ping {
             // IDs of deleted parents are removed at the next change.
             let ids: BTreeSet<_> = self.model.checks.keys().copied().collect();
             self.model
@@ -413,8 +443,8 @@ impl AlertModel {
                 },
             );
         }
-        self.reconsider(check, changes_settings, now);
-        if changes_settings || was_held || !flips.is_empty() {
+        self.reconsider(check, change, now);
+        if change != CheckChange::Ping || was_held || !flips.is_empty() {
             self.release_children(check, now);
         }
     }
@@ -430,7 +460,15 @@ impl AlertModel {
             .and_then(|until| self.lost_ping_deadline(check, until, now));
         match chance {
             Some(at) => self.hold(check, HoldCause::Outage, at.max(now)),
-            None => self.decide(check, None, now),
+            None => {
+                // New settings expect no pings in the past.
+                let misses_from = if cause == FlipCause::SettingsChanged {
+                    now
+                } else {
+                    at
+                };
+                self.decide(check, None, misses_from, now);
+            }
         }
     }
 

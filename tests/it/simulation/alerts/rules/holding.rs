@@ -14,7 +14,7 @@ impl AlertModel {
     }
 
     /// Decides again on a held alert if that is due or if its reason has ended.
-    pub(super) fn reconsider(&mut self, check: u64, changes_settings: bool, now: i64) {
+    pub(super) fn reconsider(&mut self, check: u64, change: CheckChange, now: i64) {
         let Some(AnnouncementState::Held { cause, until }) =
             self.announcements.get(&check).copied()
         else {
@@ -45,9 +45,11 @@ impl AlertModel {
             HoldCause::Failures => {
                 self.failures(check) >= usize::from(model_check.failure_threshold.get())
             }
-            HoldCause::Window => changes_settings && self.window_end(check, now).is_none(),
-            // The check keeps its grace after its last parent was deleted. A ping does not end it.
-            HoldCause::Parent => changes_settings && model_check.parents.is_empty(),
+            HoldCause::Window => {
+                change != CheckChange::Ping && self.window_end(check, now).is_none()
+            }
+            // The check keeps its grace after its last parent was deleted.
+            HoldCause::Parent => change == CheckChange::ParentsRemoved,
             HoldCause::HiddenBehind(parent) => !model_check.parents.contains(&parent),
         };
         if cause == HoldCause::Outage
@@ -58,14 +60,21 @@ impl AlertModel {
         {
             self.hold(check, cause, new_deadline);
         } else if is_due || is_free {
-            self.decide(check, Some(cause), now);
+            self.decide(check, Some(cause), now, now);
         }
     }
 
-    /// Holds an alert back or announces the downtime.
-    pub(super) fn decide(&mut self, check: u64, before: Option<HoldCause>, now: i64) {
+    /// Holds an alert back or announces the downtime. Pings that are overdue after `misses_from`
+    /// count as missed.
+    pub(super) fn decide(
+        &mut self,
+        check: u64,
+        before: Option<HoldCause>,
+        misses_from: i64,
+        now: i64,
+    ) {
         let model_check = &self.model.checks[&check];
-        let next_missing = self.next_missing(check, now);
+        let next_missing = self.next_missing(check, misses_from);
         if self.failures(check) < usize::from(model_check.failure_threshold.get())
             && let Some(at) = next_missing
         {
