@@ -80,6 +80,9 @@ pub struct EngineConfig {
     /// True if pings are accepted. A command that runs without a server accepts none: it leaves
     /// passed deadlines, and outages of the server, to the next start.
     pub accepts_pings: bool,
+    /// True if batches are made durable by the log. Otherwise each of them syncs the
+    /// database.
+    pub uses_log: bool,
     /// True if alerts are held back after an outage of the server.
     pub holds_alerts_after_outage: bool,
     /// Schedule and portions of housekeeping.
@@ -98,6 +101,7 @@ impl EngineConfig {
             random: Random::System,
             ping_body_limit,
             accepts_pings: true,
+            uses_log: true,
             holds_alerts_after_outage: true,
             housekeeping: HousekeepingLimits::default(),
             progress: ProgressReporter::default(),
@@ -108,6 +112,7 @@ impl EngineConfig {
     pub fn without_pings(medium: Medium) -> Self {
         Self {
             accepts_pings: false,
+            uses_log: false,
             ..Self::new(medium, 0)
         }
     }

@@ -56,6 +56,8 @@
 //! - Clock jumps: `engine::clock_jump`, `engine::writer::time`; described in [`docs::promises`].
 //! - Data read at startup, and its order: `engine::load`.
 //! - Contents of the database file: [`store`], one file for each kind of row.
+//! - Durability of a batch, and what is on disk after a kill: `store::log`, `store::store_log`;
+//!   when the database is synced: `maintain_log` in `engine::writer::recovery`.
 //! - Permissions of keys: `http::api::auth`.
 //! - API keys of another server that keep working: `engine::api_keys`, [`domain::legacy_keys`].
 //! - Endpoints of the admin API: `admin::routes`; its form as HTTP: `admin::encoding`.
@@ -102,18 +104,20 @@
 //!
 //! `http` reads the request, and `http::routes` resolves the URL. `http::ping` turns it into
 //! a typed request. The engine's [`Handle`](engine::Handle) queues it. The writer stamps it,
-//! applies it together with all queued commands, commits, publishes and answers. `engine::apply`
+//! applies it together with all queued commands, appends their rows to the journal, publishes and
+//! answers. `engine::apply`
 //! decides everything that depends on the state (slug, `create=1`, methods, filters, paused),
 //! including changes made earlier in the same batch. A ping by mail takes the same path from the
 //! handle on.
 //!
 //! # Invariants
 //!
-//! - A 200 means that the data is on disk. Readers never see a value that is not
-//!   on disk.
+//! - A 200 means that the data is on disk, in the journal or in the database. Readers never see a
+//!   value that is not on disk.
 //! - `apply` depends only on the state, the time and the command. A refused command changes
 //!   nothing.
-//! - Startup loads the checkpoint and the later log entries. It does not apply commands again.
+//! - Startup replays the rows in the journal, then loads the checkpoint and the later log entries.
+//!   It does not apply commands again.
 //! - Pings are an arrival log: a ping that changes no status appends two rows to two tables and
 //!   writes nothing else. Pruning deletes at the other end.
 //! - Entries of the wheel are hints. Code that takes one examines the check again, and flips it at

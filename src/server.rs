@@ -111,6 +111,9 @@ pub struct ServerConfig {
     pub declared: Option<ConfigFiles>,
     /// Schedule of automatic backups.
     pub backups: Option<BackupSchedule>,
+    /// True if batches are made durable by a journal. Otherwise each of them syncs
+    /// the database.
+    pub uses_journal: bool,
     /// See [`engine::EngineConfig`].
     pub holds_after_outage: bool,
     /// Log level.
@@ -173,6 +176,7 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
     let last_progress = LastActivity::default();
     let engine = engine::EngineConfig {
         progress: startup_progress::startup_progress(last_progress.clone()),
+        uses_log: config.uses_journal,
         holds_alerts_after_outage: config.holds_after_outage,
         ..engine
     };
@@ -465,6 +469,7 @@ mod tests {
             heartbeat: None,
             backups: None,
             declared: None,
+            uses_journal: true,
             holds_after_outage: true,
             log: LevelFilter::OFF,
             log_format: LogFormat::Text,

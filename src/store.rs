@@ -5,6 +5,7 @@
 //! checks are a checkpoint: a start replays the entries of the log after it. Flips are a log of the
 //! same kind. All writes go through a [`Batch`], all reads through a [`Snapshot`].
 
+mod batch;
 mod catch_panic;
 mod check;
 mod chunks;
@@ -12,6 +13,7 @@ mod damaged_range;
 mod declared;
 mod flip;
 mod inspection;
+mod log;
 mod medium;
 mod meta;
 mod migrations;
@@ -26,6 +28,7 @@ mod quarantine;
 mod record;
 mod restore;
 mod storage;
+mod store_log;
 mod table_rows;
 mod tables;
 mod upgrade_copy;
@@ -33,12 +36,16 @@ mod user;
 mod window;
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
-use redb::{Database, ReadTransaction, ReadableDatabase as _, WriteTransaction};
+use redb::{Database, ReadTransaction, ReadableDatabase as _};
 
+pub use batch::Batch;
 pub(crate) use catch_panic::catch_panic;
 pub use flip::FlipPruneResult;
 pub use inspection::{Inspection, InspectionReport, TableSize};
+use log::StoreLog;
+pub use log::{BackendLog, JOURNAL_NAME, MemoryLog};
 pub(crate) use medium::NO_FOLLOW;
 pub use medium::{FILE_NAME, Medium};
 use medium::{FileId, OpenedDatabase};
@@ -175,6 +182,7 @@ from_redb!(
     redb::CommitError,
     redb::DatabaseError,
     redb::CompactionError,
+    redb::SetDurabilityError,
     redb::CursorError
 );
 
@@ -183,6 +191,8 @@ pub struct Store {
     database: Database,
     storage: Storage,
     file: Option<FileId>,
+    /// `None` if each commit syncs the file.
+    log: Option<Arc<Mutex<StoreLog>>>,
 }
 
 impl Store {
@@ -210,17 +220,31 @@ impl Store {
     }
 
     /// Opens the database of the medium, or creates an empty file, without migrating the layout.
+    /// Replays a log that is ahead of it.
     fn open_unmigrated(medium: &Medium, progress: &ProgressReporter) -> Result<Self, StoreError> {
-        let OpenedDatabase {
-            database,
-            storage,
-            file,
-        } = medium.open(progress)?;
-        Ok(Self {
-            database,
-            storage,
-            file,
-        })
+        let open = || -> Result<Self, StoreError> {
+            let OpenedDatabase {
+                database,
+                storage,
+                file,
+            } = medium.open(progress)?;
+            Ok(Self {
+                database,
+                storage,
+                file,
+                log: None,
+            })
+        };
+        let mut store = open()?;
+        let mut replayed = catch_panic(|| store.replay_log(medium, usize::MAX));
+        if replayed.as_ref().is_err_and(StoreError::is_full) {
+            // The file has the space that the same transactions needed before.
+            drop(store);
+            store = open()?;
+            replayed = catch_panic(|| store.replay_log(medium, 1));
+        }
+        replayed.map_err(|error| medium.explain_error(error))?;
+        Ok(store)
     }
 
     /// Migrates an older layout to that of this release.
@@ -272,10 +296,18 @@ impl Store {
         self.storage.grow_sparsely();
     }
 
-    /// True if data that was written without an error may be lost. The file then has to be
-    /// rewritten.
-    pub fn may_have_lost_writes(&self) -> bool {
-        self.storage.may_have_lost_writes()
+    /// Closes the database, which writes and syncs the file. Returns true if data that was written
+    /// without an error may be lost, then or before. The file then has to be rewritten.
+    ///
+    /// # Errors
+    /// Returns an error if the database library panicked.
+    pub fn close(self) -> (bool, Result<(), StoreError>) {
+        let storage = self.storage.clone();
+        let closed = catch_panic(move || {
+            drop(self);
+            Ok(())
+        });
+        (storage.may_have_lost_writes(), closed)
     }
 
     /// Rereads the pages that could not be read. Returns true if one can be read now; the database
@@ -310,26 +342,16 @@ impl Store {
     /// Begins a write transaction. Its changes become visible to readers, and survive a crash, only
     /// once [`Batch::commit`] has returned.
     pub fn batch(&self) -> Result<Batch, StoreError> {
-        Ok(Batch {
-            transaction: self.database.begin_write()?,
-        })
+        Ok(Batch::new(
+            self.database.begin_write()?,
+            self.storage.clone(),
+            self.log.clone(),
+        ))
     }
 
     /// Releases the space of freed pages. Returns true if the file became smaller.
     pub fn compact(&mut self) -> Result<bool, StoreError> {
         Ok(self.database.compact()?)
-    }
-}
-
-/// One write transaction. Dropping it without a commit discards its changes.
-pub struct Batch {
-    transaction: WriteTransaction,
-}
-
-impl Batch {
-    /// Commits all writes durably: they are on disk when this function returns.
-    pub fn commit(self) -> Result<(), StoreError> {
-        Ok(self.transaction.commit()?)
     }
 }
 

@@ -170,6 +170,17 @@ pub(super) struct ServeArgs {
     )]
     metrics_token_file: Option<SecretFileContent>,
 
+    /// Journal next to the database: on or off. With on, a ping is written to it, and the database
+    /// is synced later. With off, each batch of pings syncs the database
+    #[arg(
+        long,
+        env = "OVERDUE_JOURNAL",
+        value_name = "WHAT",
+        default_value = "on",
+        value_parser = parse_on_or_off,
+    )]
+    journal: bool,
+
     /// Alerts about missed pings that may have been lost in an outage of the server: hold (until
     /// the job has had time to report again) or at-once
     #[arg(
@@ -301,6 +312,14 @@ fn parse_heartbeat_url(text: &str) -> Result<String, &'static str> {
         .map_err(|_| "give an http:// or https:// URL")
 }
 
+fn parse_on_or_off(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("give on or off"),
+    }
+}
+
 /// Treatment of alerts after an outage.
 #[derive(Clone, Copy)]
 enum AfterOutageMode {
@@ -382,6 +401,7 @@ impl ServeArgs {
             }),
             backups: self.backups.backup_schedule(),
             declared: self.declared.applied_config(),
+            uses_journal: self.journal,
             holds_after_outage: matches!(self.after_outage, AfterOutageMode::Hold),
             log: self.log,
             log_format: self.log_format,

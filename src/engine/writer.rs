@@ -69,6 +69,10 @@ pub struct Writer {
     availability: PingAvailability,
     /// True if the file contains the time since which the clock had no jump.
     is_steady_time_stored: bool,
+    /// Uptime since which the log is ahead of the synced file.
+    log_ahead_since: Option<Duration>,
+    /// Uptime from which the file of the log is checked again.
+    log_check_due_at: Duration,
     /// Set if times may run backwards between flips up to this number and later ones. Not stored
     /// in the file yet.
     flips_out_of_order: Option<FlipNumber>,
@@ -138,11 +142,18 @@ impl Writer {
             random,
             ping_body_limit,
             accepts_pings,
+            uses_log,
             holds_alerts_after_outage,
             housekeeping: limits,
             progress,
         } = config;
-        let store = Store::open_with_progress(&medium, &progress)?;
+        let mut store = Store::open_with_progress(&medium, &progress)?;
+        if uses_log {
+            store.begin_log(&medium, &random, false)?;
+        } else {
+            // Opening the database has replayed it.
+            store.end_log(&medium)?;
+        }
         remove_leftovers(&medium);
         let loaded = WriterMemory::load(&store, ping_body_limit, limits, clock.now(), &random);
         let (mut memory, published, timestamps) =
@@ -198,7 +209,7 @@ impl Writer {
                 shared.channel_tests.work_available.notify_one();
             }
         });
-        let recovery = Recovery::new(progress, memory.working.numbers);
+        let recovery = Recovery::new(progress, uses_log, memory.working.numbers);
         let writer_shared = Arc::clone(&shared);
         let mut writer = Self {
             shared: writer_shared,
@@ -209,6 +220,8 @@ impl Writer {
             clock_jumps,
             availability,
             is_steady_time_stored: false,
+            log_ahead_since: None,
+            log_check_due_at: Duration::ZERO,
             flips_out_of_order: None,
             trials_logged_at: None,
             upload: None,
@@ -273,6 +286,10 @@ impl Writer {
             .writer_activity
             .begin_step(self.shared.clock.uptime());
         let result = self.process(taken);
+        // The callers of the batch have their replies.
+        if result == Ok(true) && self.shared.writable.load(Ordering::Relaxed) {
+            self.maintain_log();
+        }
         self.shared.writer_activity.end_step();
         if wait && !self.shared.writable.load(Ordering::Relaxed) {
             // Callers wait for the next attempt: an attempt for each of them would keep the medium
@@ -460,9 +477,13 @@ impl Writer {
         self.write_full_checkpoint()
     }
 
-    /// Updates all check rows, so that the next startup has nothing to replay.
+    /// Updates all check rows and ends the log, so that the next startup has nothing to replay and
+    /// the file is complete.
     fn write_final_checkpoint(&mut self) {
-        if let Err(error) = self.write_full_checkpoint() {
+        let ended = self
+            .write_full_checkpoint()
+            .and_then(|()| self.shared.store.get()?.end_log(&self.medium));
+        if let Err(error) = ended {
             tracing::warn!(
                 "the checkpoint of a clean stop could not be written; the next start replays the \
                 log: {error}"

@@ -320,7 +320,7 @@ impl Batch {
         &self,
         checks: impl IntoIterator<Item = &'a Check>,
     ) -> Result<u64, StoreError> {
-        let mut table = self.transaction.open_table(CHECKS)?;
+        let mut table = self.table(CHECKS)?;
         let mut bytes = Vec::new();
         let mut written = 0;
         for check in checks {
@@ -336,7 +336,7 @@ impl Batch {
         &self,
         checks: impl IntoIterator<Item = CheckId>,
     ) -> Result<(), StoreError> {
-        let mut table = self.transaction.open_table(CHECKS)?;
+        let mut table = self.table(CHECKS)?;
         for id in checks {
             table.remove(id.0)?;
         }

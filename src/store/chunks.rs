@@ -31,11 +31,10 @@ impl Batch {
     /// Begins an upload and returns its number.
     pub fn begin_upload(&self) -> Result<u64, StoreError> {
         let last = self
-            .transaction
-            .open_table(UPLOADS)?
+            .table(UPLOADS)?
             .last()?
             .map_or(0, |(number, _)| number.value());
-        let mut unreferenced = self.transaction.open_table(UNREFERENCED)?;
+        let mut unreferenced = self.table(UNREFERENCED)?;
         let number = unreferenced
             .last()?
             .map_or(0, |(number, _)| number.value())
@@ -47,18 +46,14 @@ impl Batch {
 
     /// Adds a chunk to an upload.
     pub fn put_chunk(&self, upload: u64, index: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        self.transaction
-            .open_table(CHUNKS)?
-            .insert((upload, index), bytes)?;
+        self.table(CHUNKS)?.insert((upload, index), bytes)?;
         Ok(())
     }
 
     /// Sets the number of pings that have this upload as their body. The upload is then referenced.
     pub(super) fn set_references(&self, upload: u64, pings: u64) -> Result<(), StoreError> {
-        self.transaction.open_table(UNREFERENCED)?.remove(upload)?;
-        self.transaction
-            .open_table(UPLOADS)?
-            .insert(upload, pings)?;
+        self.table(UNREFERENCED)?.remove(upload)?;
+        self.table(UPLOADS)?.insert(upload, pings)?;
         Ok(())
     }
 
@@ -68,8 +63,8 @@ impl Batch {
         if referenced.is_empty() {
             return Ok(false);
         }
-        let mut uploads = self.transaction.open_table(UPLOADS)?;
-        let mut unreferenced = self.transaction.open_table(UNREFERENCED)?;
+        let mut uploads = self.table(UPLOADS)?;
+        let mut unreferenced = self.table(UNREFERENCED)?;
         let mut has_new_unreferenced = false;
         for upload in referenced {
             let count = uploads.get(upload)?.map_or(0, |pings| pings.value());
@@ -90,8 +85,8 @@ impl Batch {
         &self,
         counts: &HashMap<u64, u64>,
     ) -> Result<bool, StoreError> {
-        let mut uploads = self.transaction.open_table(UPLOADS)?;
-        let mut unreferenced = self.transaction.open_table(UNREFERENCED)?;
+        let mut uploads = self.table(UPLOADS)?;
+        let mut unreferenced = self.table(UNREFERENCED)?;
         let rows = uploads
             .iter()?
             .map(|row| row.map(|(upload, pings)| (upload.value(), pings.value())));
@@ -118,7 +113,7 @@ impl Batch {
         from: u64,
         upload_in_progress: Option<u64>,
     ) -> Result<Option<u64>, StoreError> {
-        let unreferenced = self.transaction.open_table(UNREFERENCED)?;
+        let unreferenced = self.table(UNREFERENCED)?;
         for row in unreferenced.range(from..)? {
             let number = row?.0.value();
             if Some(number) != upload_in_progress {
@@ -132,7 +127,7 @@ impl Batch {
     /// are removed. The upload itself is removed with its last chunk. Returns the number of removed
     /// chunks.
     pub fn remove_chunks(&self, upload: u64, max_bytes: u64) -> Result<usize, StoreError> {
-        let mut chunks = self.transaction.open_table(CHUNKS)?;
+        let mut chunks = self.table(CHUNKS)?;
         let mut removed = 0;
         let mut bytes = 0;
         while removed == 0 || bytes < max_bytes {
@@ -143,7 +138,7 @@ impl Batch {
                 .transpose()?
                 .map(|(key, _)| key.value());
             let Some(key) = next else {
-                self.transaction.open_table(UNREFERENCED)?.remove(upload)?;
+                self.table(UNREFERENCED)?.remove(upload)?;
                 break;
             };
             bytes += chunks

@@ -52,7 +52,7 @@ impl Batch {
 
     /// Removes the sources of these objects.
     pub fn remove_sources(&self, ids: impl IntoIterator<Item = u64>) -> Result<(), StoreError> {
-        let mut table = self.transaction.open_table(DECLARED)?;
+        let mut table = self.table(DECLARED)?;
         ids.into_iter()
             .try_for_each(|id| table.remove(id).map(drop))?;
         Ok(())

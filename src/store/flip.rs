@@ -137,7 +137,7 @@ impl Batch {
         &self,
         flips: impl IntoIterator<Item = &'a (FlipNumber, LoggedFlip)>,
     ) -> Result<(), StoreError> {
-        let mut table = self.transaction.open_table(FLIPS)?;
+        let mut table = self.table(FLIPS)?;
         let mut bytes = Vec::new();
         for (
             number,
@@ -184,7 +184,7 @@ impl Batch {
         if from > up_to {
             return Ok(pruned);
         }
-        let mut table = self.transaction.open_table(FLIPS)?;
+        let mut table = self.table(FLIPS)?;
         let mut removed = Vec::new();
         let is_blocked = |logged: &LoggedFlip, removed: &[u64]| -> Result<bool, StoreError> {
             if removed.binary_search(&logged.previous.0).is_ok() {

@@ -12,6 +12,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use super::log::{BackendLog, MemoryLog};
 use super::storage::Storage;
 use super::{ProgressReporter, StoreError, catch_panic};
 
@@ -49,7 +50,7 @@ pub(super) struct FileId {
 }
 
 impl FileId {
-    fn from_metadata(metadata: &Metadata) -> Self {
+    pub(super) fn from_metadata(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -63,13 +64,21 @@ pub enum Medium {
     /// A file in this directory.
     Directory(PathBuf),
     /// Storage that a test provides: in memory, failing on demand, or losing unsynced writes.
-    Backend(Arc<dyn StorageBackend>),
+    Backend {
+        /// Storage of the database.
+        database: Arc<dyn StorageBackend>,
+        /// Log of the database.
+        log: BackendLog,
+    },
 }
 
 impl Medium {
     /// Returns storage in memory.
     pub fn memory() -> Self {
-        Self::Backend(Arc::new(InMemoryBackend::new()))
+        Self::Backend {
+            database: Arc::new(InMemoryBackend::new()),
+            log: BackendLog::Memory(MemoryLog::default()),
+        }
     }
 
     /// Opens the database, or creates it. A new one is created only if the path does not exist at
@@ -78,8 +87,8 @@ impl Medium {
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
         let (storage, file) = match self {
-            Self::Backend(storage) => (
-                Storage::new(Arc::clone(storage), None, false, progress),
+            Self::Backend { database, .. } => (
+                Storage::new(Arc::clone(database), None, false, progress),
                 None,
             ),
             Self::Directory(directory) => {
@@ -194,7 +203,7 @@ impl Medium {
     /// of them.
     pub(super) fn rewrite(&self, progress: &ProgressReporter) -> io::Result<()> {
         match self {
-            Self::Backend(storage) => rewrite_storage(&**storage, progress),
+            Self::Backend { database, .. } => rewrite_storage(&**database, progress),
             Self::Directory(directory) => {
                 let file = open_database_file(&directory.join(FILE_NAME))?;
                 // No other process may open the file meanwhile.

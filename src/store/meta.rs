@@ -3,6 +3,7 @@
 
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 
+use super::log::LogMark;
 use super::{Batch, Snapshot, StoreError};
 use crate::domain::alert::Outage;
 use crate::domain::legacy_keys::{LegacySecret, LegacySecrets};
@@ -44,6 +45,12 @@ pub enum MetaKey {
     SteadySince,
     /// Not 0 if log entries of an unfinished import may exist.
     ImportLeftovers,
+    /// Random number that the log and the database share; 0 before the first log.
+    LogDatabase,
+    /// Number of the last record of the log whose rows the synced file contains.
+    LogPlace,
+    /// Chain of that record.
+    LogChain,
 }
 
 impl MetaKey {
@@ -60,6 +67,9 @@ impl MetaKey {
             Self::FlipsOutOfOrder => "flips_out_of_order",
             Self::SteadySince => "steady_since",
             Self::ImportLeftovers => "staged",
+            Self::LogDatabase => "log_database",
+            Self::LogPlace => "log_place",
+            Self::LogChain => "log_chain",
         }
     }
 }
@@ -98,6 +108,23 @@ pub(super) fn set_meta_value(
     Ok(())
 }
 
+/// Returns the mark up to which the synced file contains the records of the log.
+pub(super) fn log_mark(transaction: &WriteTransaction) -> Result<LogMark, StoreError> {
+    Ok(LogMark {
+        place: meta_value(transaction, MetaKey::LogPlace)?,
+        chain: meta_value(transaction, MetaKey::LogChain)?,
+    })
+}
+
+/// Stores the mark up to which the file contains the records of the log, once it is synced.
+pub(super) fn set_log_mark(
+    transaction: &WriteTransaction,
+    mark: LogMark,
+) -> Result<(), StoreError> {
+    set_meta_value(transaction, MetaKey::LogPlace, mark.place)?;
+    set_meta_value(transaction, MetaKey::LogChain, mark.chain)
+}
+
 fn number(name: &str, bytes: &[u8]) -> Result<u64, StoreError> {
     fixed_bytes(name, bytes).map(u64::from_le_bytes)
 }
@@ -112,13 +139,14 @@ fn fixed_bytes<const N: usize>(name: &str, bytes: &[u8]) -> Result<[u8; N], Stor
 impl Batch {
     /// Stores a number.
     pub fn set_meta_value(&self, key: MetaKey, value: u64) -> Result<(), StoreError> {
-        set_meta_value(&self.transaction, key, value)
+        let mut meta = self.table(META)?;
+        meta.insert(key.name(), value.to_le_bytes().as_slice())?;
+        Ok(())
     }
 
     /// Stores the secret that signs badge URLs.
     pub fn set_badge_secret(&self, BadgeSecret(secret): &BadgeSecret) -> Result<(), StoreError> {
-        self.transaction
-            .open_table(META)?
+        self.table(META)?
             .insert(BADGE_SECRET_NAME, secret.as_slice())?;
         Ok(())
     }
@@ -127,8 +155,7 @@ impl Batch {
 impl Batch {
     /// Stores the ID that distinguishes this database from every other one.
     pub fn set_instance(&self, instance: [u8; 4]) -> Result<(), StoreError> {
-        self.transaction
-            .open_table(META)?
+        self.table(META)?
             .insert(INSTANCE_NAME, instance.as_slice())?;
         Ok(())
     }
@@ -143,9 +170,7 @@ impl Batch {
             .flat_map(|outage| [outage.from, outage.to])
             .flat_map(|at| at.micros().to_le_bytes())
             .collect();
-        self.transaction
-            .open_table(META)?
-            .insert(OUTAGES_NAME, bytes.as_slice())?;
+        self.table(META)?.insert(OUTAGES_NAME, bytes.as_slice())?;
         Ok(())
     }
 }
@@ -154,7 +179,7 @@ impl Batch {
     /// Stores the secrets of other servers: each as its number in 1 byte, its length in 2 bytes
     /// little endian, and its bytes. Without secrets there is no row.
     pub fn set_legacy_secrets(&self, secrets: &LegacySecrets) -> Result<(), StoreError> {
-        let mut meta = self.transaction.open_table(META)?;
+        let mut meta = self.table(META)?;
         if secrets.is_empty() {
             meta.remove(LEGACY_SECRETS_NAME)?;
             return Ok(());

@@ -240,7 +240,7 @@ impl Batch {
         &self,
         rows: impl IntoIterator<Item = &'a OutboxRow>,
     ) -> Result<(), StoreError> {
-        let mut table = self.transaction.open_table(OUTBOX)?;
+        let mut table = self.table(OUTBOX)?;
         let mut bytes = Vec::new();
         for outbox_row in rows {
             let recipient = |recipient: &'a Recipient| {
@@ -291,7 +291,7 @@ impl Batch {
         &self,
         numbers: impl IntoIterator<Item = DeliveryNumber>,
     ) -> Result<(), StoreError> {
-        let mut table = self.transaction.open_table(OUTBOX)?;
+        let mut table = self.table(OUTBOX)?;
         numbers
             .into_iter()
             .try_for_each(|number| table.remove(number.0).map(drop))?;
@@ -300,7 +300,7 @@ impl Batch {
 
     /// Appends entries to the log of deliveries.
     pub fn append_deliveries(&self, deliveries: &[DeliveryRecord]) -> Result<(), StoreError> {
-        let mut table = self.transaction.open_table(DELIVERIES)?;
+        let mut table = self.table(DELIVERIES)?;
         let mut bytes = Vec::new();
         for delivery in deliveries {
             let row = DeliveryLogRecord {
@@ -330,7 +330,7 @@ impl Batch {
         before: Timestamp,
         limit: usize,
     ) -> Result<Vec<DeliveryNumber>, StoreError> {
-        let table = self.transaction.open_table(DELIVERIES)?;
+        let table = self.table(DELIVERIES)?;
         let mut old = Vec::new();
         for row in table.iter()?.take(limit) {
             let (number, bytes) = row?;
@@ -347,7 +347,7 @@ impl Batch {
     /// Returns the number of deliveries in the log.
     pub fn delivery_count(&self) -> Result<u64, StoreError> {
         use redb::ReadableTableMetadata as _;
-        Ok(self.transaction.open_table(DELIVERIES)?.len()?)
+        Ok(self.table(DELIVERIES)?.len()?)
     }
 
     /// Calls `visit` with every delivery, oldest first; with `None` for an unreadable one.
@@ -355,7 +355,7 @@ impl Batch {
         &self,
         mut visit: impl FnMut(DeliveryNumber, Option<DeliveryRecord>),
     ) -> Result<(), StoreError> {
-        for row in self.transaction.open_table(DELIVERIES)?.iter()? {
+        for row in self.table(DELIVERIES)?.iter()? {
             let (number, bytes) = row?;
             visit(
                 DeliveryNumber(number.value()),
@@ -367,7 +367,7 @@ impl Batch {
 
     /// Removes deliveries from the log.
     pub fn remove_deliveries(&self, numbers: &[DeliveryNumber]) -> Result<(), StoreError> {
-        let mut table = self.transaction.open_table(DELIVERIES)?;
+        let mut table = self.table(DELIVERIES)?;
         numbers
             .iter()
             .try_for_each(|number| table.remove(number.0).map(drop))?;

@@ -1,5 +1,5 @@
-//! Database file on a read-only file system, such as a snapshot. Writes that opening it needs, as
-//! after a crash, are kept in memory.
+//! Database file and journal on a read-only file system, such as a snapshot. Writes that opening
+//! them needs, as after a crash, are kept in memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use redb::StorageBackend;
 
+use super::log::{BackendLog, JOURNAL_NAME};
 use super::{FILE_NAME, Medium, StoreError};
 
 use crate::util::sync::lock;
@@ -45,17 +46,37 @@ impl Medium {
         let file = File::open(&path).map_err(failed)?;
         file.try_lock_shared()
             .map_err(|_| StoreError::InUse(path.clone()))?;
-        let len = file.metadata().map_err(failed)?.len();
+        let database = Overlay::new(file).map_err(failed)?;
+        let journal = directory.join(JOURNAL_NAME);
+        let log = match File::open(&journal).and_then(Overlay::new) {
+            Ok(journal) => {
+                let len = journal.lock_pages().len;
+                BackendLog::Journal {
+                    storage: Arc::new(journal),
+                    len,
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BackendLog::None,
+            Err(error) => return Err(StoreError::Directory(journal, error)),
+        };
+        Ok(Self::Backend {
+            database: Arc::new(database),
+            log,
+        })
+    }
+}
+
+impl Overlay {
+    fn new(file: File) -> io::Result<Self> {
+        let len = file.metadata()?.len();
         let written = Mutex::new(WrittenPages {
             pages: BTreeMap::new(),
             len,
             file_len: len,
         });
-        Ok(Self::Backend(Arc::new(Overlay { file, written })))
+        Ok(Self { file, written })
     }
-}
 
-impl Overlay {
     fn lock_pages(&self) -> MutexGuard<'_, WrittenPages> {
         lock(&self.written)
     }
@@ -169,7 +190,10 @@ mod tests {
             .iter_mut()
             .for_each(|byte| *byte = random.bytes::<1>()[0]);
         std::fs::write(&path, &initial).unwrap();
-        let Ok(Medium::Backend(overlay)) = Medium::read_only(directory.path()) else {
+        let Ok(Medium::Backend {
+            database: overlay, ..
+        }) = Medium::read_only(directory.path())
+        else {
             panic!("it does not open")
         };
         let model = InMemoryBackend::new();

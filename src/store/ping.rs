@@ -5,11 +5,11 @@ mod kept;
 mod row;
 
 use std::collections::{BTreeSet, HashMap};
-use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard};
 
 use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition, WriteTransaction};
 
+use super::batch::BatchTable;
 use super::record;
 use super::{Batch, Snapshot, StoreError, chunks};
 use crate::domain::ids::{Arrival, CheckId};
@@ -100,9 +100,8 @@ impl Batch {
         pings: &[(Arrival, Ping, B)],
         upload: Option<u64>,
     ) -> Result<(), StoreError> {
-        // A cursor inserts a run of increasing keys many times faster than single insertions.
-        let mut table = self.transaction.open_table(PINGS)?;
-        let mut end = table.upper_bound_mut(Bound::<u64>::Unbounded)?;
+        let mut table = self.table(PINGS)?;
+        let mut end = table.cursor_at_end()?;
         let mut row = Vec::new();
         let mut checksum = None;
         for (arrival, ping, body) in pings {
@@ -110,7 +109,7 @@ impl Batch {
                 &PingRecord::new(ping, body.as_ref(), upload, &mut checksum),
                 &mut row,
             )?;
-            end.insert_before(arrival.0, row.as_slice())?;
+            end.append(arrival.0, row.as_slice())?;
         }
         end.close()?;
         let sharing = pings
@@ -125,7 +124,7 @@ impl Batch {
         if !pings.iter().any(|(_, ping, body)| has_own(ping, body)) {
             return Ok(());
         }
-        let mut table = self.transaction.open_table(BODIES)?;
+        let mut table = self.table(BODIES)?;
         let bodies = pings
             .iter()
             .filter(|(_, ping, body)| has_own(ping, body))
@@ -142,8 +141,8 @@ impl Batch {
         (limit, max_bytes): (usize, u64),
         is_live: impl Fn(CheckId, u64) -> bool,
     ) -> Result<SweepResult, StoreError> {
-        let mut pings = self.transaction.open_table(PINGS)?;
-        let mut bodies = self.transaction.open_table(BODIES)?;
+        let mut pings = self.table(PINGS)?;
+        let mut bodies = self.table(BODIES)?;
         let mut last = None;
         let mut swept = SweepResult::default();
         let mut kept_rows = Vec::new();
@@ -184,8 +183,8 @@ impl Batch {
         let Some(last) = last else { return Ok(swept) };
         swept.kept = kept_rows.len();
         if !kept_rows.is_empty() {
-            let mut kept_pings = self.transaction.open_table(KEPT_PINGS)?;
-            let mut kept_bodies = self.transaction.open_table(KEPT_BODIES)?;
+            let mut kept_pings = self.table(KEPT_PINGS)?;
+            let mut kept_bodies = self.table(KEPT_BODIES)?;
             for (key, arrival, bytes) in kept_rows {
                 kept_pings.insert(key, bytes.as_slice())?;
                 if let Some(arrival) = arrival
@@ -195,9 +194,9 @@ impl Batch {
                 }
             }
         }
-        pings.retain_in(from.0..=last, |_, _| false)?;
+        pings.remove_range(from.0..=last)?;
         if had_bodies {
-            bodies.retain_in(from.0..=last, |_, _| false)?;
+            bodies.remove_range(from.0..=last)?;
         }
         swept.has_new_unreferenced = self.remove_references(&removed_uploads)?;
         Ok(swept)
@@ -211,7 +210,7 @@ impl Batch {
         (limit, max_bytes): (usize, u64),
         is_live: impl Fn(CheckId, u64) -> bool,
     ) -> Result<KeptPruneResult, StoreError> {
-        let kept_pings = self.transaction.open_table(KEPT_PINGS)?;
+        let kept_pings = self.table(KEPT_PINGS)?;
         let mut dead = Vec::new();
         let mut pruned = KeptPruneResult::default();
         for (count, row) in kept_pings.range((from.0, from.1)..)?.enumerate() {
@@ -239,7 +238,7 @@ impl Batch {
         first_live: u64,
         (limit, max_bytes): (usize, u64),
     ) -> Result<KeptPruneResult, StoreError> {
-        let kept_pings = self.transaction.open_table(KEPT_PINGS)?;
+        let kept_pings = self.table(KEPT_PINGS)?;
         let dead = kept_pings
             .range((check.0, 0)..(check.0, first_live))?
             .take(limit);
@@ -257,11 +256,8 @@ impl Batch {
     /// number changed.
     pub fn recount_uploads(&self) -> Result<bool, StoreError> {
         let mut counts = HashMap::new();
-        count_uploads(self.transaction.open_table(PINGS)?.iter()?, &mut counts)?;
-        count_uploads(
-            self.transaction.open_table(KEPT_PINGS)?.iter()?,
-            &mut counts,
-        )?;
+        count_uploads(self.table(PINGS)?.iter()?, &mut counts)?;
+        count_uploads(self.table(KEPT_PINGS)?.iter()?, &mut counts)?;
         self.set_reference_counts(&counts)
     }
 
@@ -278,8 +274,8 @@ impl Batch {
         let mut removed_uploads = Vec::new();
         let mut own_bytes = 0;
         let mut first_left = None;
-        let mut kept_pings = self.transaction.open_table(KEPT_PINGS)?;
-        let mut kept_bodies = self.transaction.open_table(KEPT_BODIES)?;
+        let mut kept_pings = self.table(KEPT_PINGS)?;
+        let mut kept_bodies = self.table(KEPT_BODIES)?;
         for key in dead {
             if own_bytes >= max_bytes {
                 (first_left, pruned.is_byte_limit_reached) = (Some(*key), true);
@@ -327,7 +323,7 @@ fn count_uploads<K: redb::Key + 'static>(
 /// one, and rewrites that one. Large bodies are inserted singly, and so is the body after a large
 /// one.
 fn append_bodies<'b>(
-    table: &mut redb::Table<'_, u64, &'static [u8]>,
+    table: &mut BatchTable<'_, u64, &'static [u8]>,
     bodies: impl Iterator<Item = (u64, &'b [u8])>,
 ) -> Result<(), StoreError> {
     let is_large = |body: &[u8]| body.len() > OWN_PAGE_BYTES;
@@ -337,18 +333,15 @@ fn append_bodies<'b>(
             table.insert(arrival, body)?;
             continue;
         }
-        let mut end = table.upper_bound_mut(Bound::<u64>::Unbounded)?;
-        if end
-            .peek_prev()?
-            .is_some_and(|(_, last)| is_large(last.value()))
-        {
+        let mut end = table.cursor_at_end()?;
+        if end.last_value()?.is_some_and(|last| is_large(last.value())) {
             end.close()?;
             table.insert(arrival, body)?;
             continue;
         }
-        end.insert_before(arrival, body)?;
+        end.append(arrival, body)?;
         while let Some((arrival, body)) = bodies.next_if(|(_, body)| !is_large(body)) {
-            end.insert_before(arrival, body)?;
+            end.append(arrival, body)?;
         }
         end.close()?;
     }

@@ -180,34 +180,32 @@ impl Batch {
 
     /// Removes a project. Its keys, channels and checks are removed separately.
     pub fn remove_project(&self, id: ProjectId) -> Result<(), StoreError> {
-        self.transaction.open_table(PROJECTS)?.remove(id.0)?;
+        self.table(PROJECTS)?.remove(id.0)?;
         Ok(())
     }
 
     /// Removes a key.
     pub fn remove_key(&self, id: KeyId) -> Result<(), StoreError> {
-        self.transaction.open_table(KEYS)?.remove(id.0)?;
+        self.table(KEYS)?.remove(id.0)?;
         Ok(())
     }
 
     /// Removes a channel.
     pub fn remove_channel(&self, id: ChannelId) -> Result<(), StoreError> {
-        self.transaction.open_table(CHANNELS)?.remove(id.0)?;
+        self.table(CHANNELS)?.remove(id.0)?;
         Ok(())
     }
 
     /// Writes a row.
     pub(super) fn put_record<'a, R: Record<'a>>(
         &self,
-        table: TableDefinition<'_, u64, &[u8]>,
+        table: TableDefinition<'static, u64, &'static [u8]>,
         id: u64,
         row: &R,
     ) -> Result<(), StoreError> {
         let mut bytes = Vec::new();
         record::encode(row, &mut bytes)?;
-        self.transaction
-            .open_table(table)?
-            .insert(id, bytes.as_slice())?;
+        self.table(table)?.insert(id, bytes.as_slice())?;
         Ok(())
     }
 }

@@ -22,7 +22,7 @@ impl Store {
     /// quarantine, and logs each. Returns the checks that are shown without some of their settings.
     pub fn quarantine_unreadable_rows(&self) -> Result<Vec<CheckId>, StoreError> {
         let batch = self.batch()?;
-        let transaction = &batch.transaction;
+        let transaction = batch.unrecorded();
         quarantine_rows(
             transaction,
             project::PROJECTS,

@@ -6,9 +6,11 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use super::log::{JOURNAL_NAME, remove_journal_file};
 use super::medium::{create_private_directory, open_database_file};
 use super::{
-    Batch, FILE_NAME, Medium, ProgressReporter, Store, StoreError, TableRows, meta, migrations,
+    Batch, FILE_NAME, Medium, MetaKey, ProgressReporter, Store, StoreError, TableRows, meta,
+    migrations,
 };
 use crate::domain::alert::OutboxRow;
 
@@ -37,6 +39,10 @@ impl DatabaseRestore {
         create_private_directory(directory).map_err(directory_error)?;
         let locked = File::open(directory).map_err(directory_error)?;
         lock(&locked, &path)?;
+        let journal = directory.join(JOURNAL_NAME);
+        if !force && fs::symlink_metadata(&journal).is_ok() {
+            return Err(StoreError::Occupied(journal));
+        }
         let replaced = match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(StoreError::Directory(path, error)),
@@ -82,7 +88,7 @@ impl DatabaseRestore {
             return Ok(());
         };
         super::catch_panic(|| batch.add_rows(rows))?;
-        match meta::schema(&batch.transaction)? {
+        match meta::schema(batch.unrecorded())? {
             found if found > migrations::SCHEMA => Err(StoreError::TooNew {
                 found,
                 known: migrations::SCHEMA,
@@ -109,6 +115,10 @@ impl DatabaseRestore {
         let snapshot = store.snapshot()?;
         let batch = store.batch()?;
         batch.set_instance(instance)?;
+        // The log of the original belongs to that one alone.
+        for key in [MetaKey::LogDatabase, MetaKey::LogPlace, MetaKey::LogChain] {
+            batch.set_meta_value(key, 0)?;
+        }
         batch.remove_sessions_and_links()?;
         for row in snapshot.outbox()? {
             match row {
@@ -127,8 +137,10 @@ impl DatabaseRestore {
         let from = work_directory.join(FILE_NAME);
         let to = self.directory.join(FILE_NAME);
         let file_error = |error| StoreError::Directory(to.clone(), error);
+        // The journal belongs to the database that is replaced.
         fs::rename(&from, &to)
             .and_then(|()| self.locks.0.sync_all())
+            .and_then(|()| remove_journal_file(&self.directory))
             .map_err(file_error)
     }
 }

@@ -112,6 +112,11 @@ impl Storage {
         self.0.grows_sparsely.store(true, Ordering::Relaxed);
     }
 
+    /// True if the file grows without reserving disk space.
+    pub(super) fn grows_sparsely(&self) -> bool {
+        self.0.grows_sparsely.load(Ordering::Relaxed)
+    }
+
     /// Length that the medium should have, in bytes.
     pub(super) fn expected_len(&self) -> u64 {
         self.0.len.load(Ordering::Relaxed)

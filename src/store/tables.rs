@@ -1,11 +1,10 @@
 //! List of all tables. A backup reads the rows of each, a restore writes them, and an inspection
 //! reads them as bytes and as domain types.
 
-use std::ops::Bound;
-
 use redb::{Key, TableDefinition, TableError, TableHandle as _, Value};
 
 use super::inspection::{Inspection, PingLocation};
+use super::log::{RowChange, RowChanges};
 use super::{
     Batch, Snapshot, StoreError, TableRows, check, chunks, declared, flip, meta, outbox, ping,
     project, quarantine, table_rows, user, window,
@@ -91,6 +90,13 @@ trait AnyTable {
         snapshot: &Snapshot,
         visit: &mut dyn FnMut(&TableRows<'_>) -> bool,
     ) -> Result<bool, StoreError>;
+    /// Changes rows as a record of the log says.
+    fn change(
+        &self,
+        batch: &Batch,
+        change: RowChange,
+        rows: &TableRows<'_>,
+    ) -> Result<(), StoreError>;
     /// Adds rows after the existing ones.
     fn add(&self, batch: &Batch, rows: &TableRows<'_>) -> Result<(), StoreError>;
     /// Inspects a row.
@@ -178,8 +184,39 @@ impl<K: Key + 'static, V: Value + 'static> AnyTable for TypedTable<K, V> {
         Ok(is_any_visited && bytes.is_empty() || visit_rows(self.name(), &bytes, visit))
     }
 
+    fn change(
+        &self,
+        batch: &Batch,
+        change: RowChange,
+        rows: &TableRows<'_>,
+    ) -> Result<(), StoreError> {
+        let mut table = batch.table(self.definition)?;
+        let fits = |bytes: &[u8]| K::fixed_width().is_none_or(|width| width == bytes.len());
+        for (key, value) in rows.iter() {
+            match change {
+                RowChange::Put => {
+                    self.verify_widths(key, value)?;
+                    table.insert(K::from_bytes(key), V::from_bytes(value))?;
+                }
+                RowChange::Remove if fits(key) => {
+                    table.remove(K::from_bytes(key))?;
+                }
+                RowChange::RemoveRange if fits(key) && fits(value) => {
+                    table.remove_range(K::from_bytes(key)..=K::from_bytes(value))?;
+                }
+                RowChange::Remove | RowChange::RemoveRange => {
+                    let name = self.name();
+                    return Err(damaged_rows_error(format!(
+                        "the key of a removed row of the table `{name}` has a wrong length"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn add(&self, batch: &Batch, rows: &TableRows<'_>) -> Result<(), StoreError> {
-        let mut table = batch.transaction.open_table(self.definition)?;
+        let mut table = batch.table(self.definition)?;
         rows.iter()
             .try_for_each(|(key, value)| self.verify_widths(key, value))?;
         let rows: Vec<_> = rows.iter().collect();
@@ -190,10 +227,9 @@ impl<K: Key + 'static, V: Value + 'static> AnyTable for TypedTable<K, V> {
                 table.insert(K::from_bytes(key), V::from_bytes(value))?;
                 continue;
             }
-            // A cursor inserts a run of increasing keys many times faster than single insertions.
-            let mut end = table.upper_bound_mut(Bound::<K::SelfType<'_>>::Unbounded)?;
+            let mut end = table.cursor_at_end()?;
             rows.iter().try_for_each(|(key, value)| {
-                end.insert_before(K::from_bytes(key), V::from_bytes(value))
+                end.append(K::from_bytes(key), V::from_bytes(value))
             })?;
             end.close()?;
         }
@@ -262,6 +298,14 @@ impl Batch {
     /// Adds rows after the existing ones of their table.
     pub(super) fn add_rows(&self, rows: &TableRows<'_>) -> Result<(), StoreError> {
         table_named(rows.table())?.add(self, rows)
+    }
+
+    /// Applies the changes in a record of the log.
+    pub(super) fn apply_changes(&self, changes: &[u8]) -> Result<(), StoreError> {
+        let runs = RowChanges::decode(changes)
+            .ok_or_else(|| damaged_rows_error("a record of the log is malformed".into()))?;
+        runs.iter()
+            .try_for_each(|(change, rows)| table_named(rows.table())?.change(self, *change, rows))
     }
 }
 

@@ -302,7 +302,7 @@ fn row(store: &Store, (name, id): (&'static str, u64)) -> Vec<u8> {
     store
         .batch()
         .unwrap()
-        .transaction
+        .unrecorded()
         .open_table(table(name))
         .unwrap()
         .get(id)
@@ -315,7 +315,7 @@ fn row(store: &Store, (name, id): (&'static str, u64)) -> Vec<u8> {
 fn put_row(store: &Store, (name, id): (&'static str, u64), bytes: &[u8]) {
     write(store, |batch| {
         batch
-            .transaction
+            .unrecorded()
             .open_table(table(name))?
             .insert(id, bytes)?;
         Ok(())
@@ -394,10 +394,11 @@ fn a_newer_schema_is_refused_with_a_remedy() {
             database,
             storage,
             file,
+            log: None,
         };
         write(&store, |batch| {
             batch
-                .transaction
+                .unrecorded()
                 .open_table(TableDefinition::<&str, &[u8]>::new("meta"))?
                 .insert("schema", schema.to_le_bytes().as_slice())?;
             Ok(())
@@ -405,7 +406,7 @@ fn a_newer_schema_is_refused_with_a_remedy() {
     };
     drop(Store::open(&medium).unwrap());
     set_schema(migrations::SCHEMA + 1);
-    let sentence = "the database has schema version 16, this release knows up to 15: install the \
+    let sentence = "the database has schema version 17, this release knows up to 16: install the \
                     release that wrote it, or a newer one";
     assert_eq!(Store::open(&medium).err().unwrap().to_string(), sentence);
     set_schema(migrations::SCHEMA);

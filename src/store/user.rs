@@ -181,13 +181,13 @@ impl Batch {
 
     /// Removes a user. Its sessions and links are removed separately.
     pub fn remove_user(&self, id: UserId) -> Result<(), StoreError> {
-        self.transaction.open_table(USERS)?.remove(id.0)?;
+        self.table(USERS)?.remove(id.0)?;
         Ok(())
     }
 
     /// Removes a session.
     pub fn remove_session(&self, id: SessionId) -> Result<(), StoreError> {
-        self.transaction.open_table(SESSIONS)?.remove(id.0)?;
+        self.table(SESSIONS)?.remove(id.0)?;
         Ok(())
     }
 
@@ -195,12 +195,12 @@ impl Batch {
     pub(super) fn remove_sessions_and_links(&self) -> Result<(), StoreError> {
         [SESSIONS, LINKS]
             .into_iter()
-            .try_for_each(|table| Ok(self.transaction.open_table(table)?.retain(|_, _| false)?))
+            .try_for_each(|table| Ok(self.unrecorded().open_table(table)?.retain(|_, _| false)?))
     }
 
     /// Removes a link.
     pub fn remove_link(&self, id: LinkId) -> Result<(), StoreError> {
-        self.transaction.open_table(LINKS)?.remove(id.0)?;
+        self.table(LINKS)?.remove(id.0)?;
         Ok(())
     }
 }

@@ -102,15 +102,13 @@ impl Batch {
         };
         let mut bytes = Vec::new();
         record::encode(&row, &mut bytes)?;
-        self.transaction
-            .open_table(WINDOWS)?
-            .insert(window.id.0, bytes.as_slice())?;
+        self.table(WINDOWS)?.insert(window.id.0, bytes.as_slice())?;
         Ok(())
     }
 
     /// Removes the row of a window.
     pub fn remove_window(&self, id: WindowId) -> Result<(), StoreError> {
-        self.transaction.open_table(WINDOWS)?.remove(id.0)?;
+        self.table(WINDOWS)?.remove(id.0)?;
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use overdue::domain::ids::ProjectId;
 use overdue::domain::ping::PingKind;
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::{Handle, HousekeepingLimits};
-use overdue::store::{FILE_NAME, Medium, StoreError};
+use overdue::store::{FILE_NAME, JOURNAL_NAME, Medium, StoreError};
 use overdue::util::clock::ManualClock;
 use overdue::util::random::Random;
 
@@ -72,7 +72,7 @@ async fn a_restored_database_answers_every_get_equally() {
         .map(|entry| entry.unwrap().file_name())
         .collect::<Vec<_>>();
     file.sort();
-    assert_eq!(file, [FILE_NAME]);
+    assert_eq!(file, [JOURNAL_NAME, FILE_NAME]);
     assert_eq!(
         std::fs::metadata(target_directory.path().join(FILE_NAME))
             .unwrap()
@@ -361,6 +361,8 @@ fn an_upgrade_leaves_a_copy_of_the_file_and_no_more_than_one() {
     let open_file =
         |path: &Path| drop(open(Medium::Directory(path.into()), &clock, |_| {}).unwrap());
     for layout in ["1", "2", "11"] {
+        // The journal of the database that is replaced.
+        let _ = std::fs::remove_file(directory.path().join(JOURNAL_NAME));
         std::fs::copy(
             Path::new(LAYOUTS).join(layout).join(FILE_NAME),
             directory.path().join(FILE_NAME),
@@ -370,7 +372,7 @@ fn an_upgrade_leaves_a_copy_of_the_file_and_no_more_than_one() {
         let copy = format!("{FILE_NAME}.schema-{layout}");
         assert_eq!(
             names(directory.path()),
-            [FILE_NAME.to_owned(), copy.clone()]
+            [JOURNAL_NAME.to_owned(), FILE_NAME.to_owned(), copy.clone()]
         );
         let mode = std::fs::metadata(directory.path().join(&copy))
             .unwrap()
@@ -381,11 +383,14 @@ fn an_upgrade_leaves_a_copy_of_the_file_and_no_more_than_one() {
         let old = tempfile::tempdir().unwrap();
         std::fs::copy(directory.path().join(&copy), old.path().join(FILE_NAME)).unwrap();
         open_file(old.path());
-        assert_eq!(names(old.path()), [FILE_NAME.to_owned(), copy.clone()]);
+        assert_eq!(
+            names(old.path()),
+            [JOURNAL_NAME.to_owned(), FILE_NAME.to_owned(), copy.clone()]
+        );
         // The next start has nothing to do.
         std::fs::remove_file(directory.path().join(copy)).unwrap();
         open_file(directory.path());
-        assert_eq!(names(directory.path()), [FILE_NAME]);
+        assert_eq!(names(directory.path()), [JOURNAL_NAME, FILE_NAME]);
         std::fs::write(
             directory.path().join(format!("{FILE_NAME}.schema-0")),
             b"older",

@@ -52,7 +52,7 @@ fn is_waiting(reply: &mut Receiver<CommandReply>) -> bool {
 /// Rows of the tables `pieces`, `uploads` and `unreferred` in the file of a stopped engine.
 fn leftover_rows(disk: &Disk) -> [u64; 3] {
     let database = redb::Builder::new()
-        .create_with_backend(disk.clone())
+        .create_with_backend(disk.database())
         .unwrap();
     let transaction = database.begin_read().unwrap();
     let pieces = transaction
@@ -294,7 +294,7 @@ fn an_altered_chunked_body_is_reported_and_not_served() {
     let alter = |engine: TestEngine, to: &[u8]| {
         drop(engine);
         let database = redb::Builder::new()
-            .create_with_backend(disk.clone())
+            .create_with_backend(disk.database())
             .unwrap();
         let transaction = database.begin_write().unwrap();
         transaction
@@ -331,7 +331,7 @@ fn a_row_that_could_not_be_read_holds_no_long_body_after_a_compaction() {
     while engine.writer.step(false) == Ok(true) {}
     drop(engine);
     let database = redb::Builder::new()
-        .create_with_backend(disk.clone())
+        .create_with_backend(disk.database())
         .unwrap();
     let transaction = database.begin_write().unwrap();
     transaction

@@ -11,7 +11,7 @@ use overdue::domain::schedule::Schedule;
 use overdue::domain::status::Status;
 use overdue::engine::HousekeepingLimits;
 use overdue::engine::command::{Command, CommandOutcome, Unavailable};
-use overdue::store::{FILE_NAME, Medium, StoreError};
+use overdue::store::{FILE_NAME, Medium, Store, StoreError};
 use overdue::util::clock::ManualClock;
 use overdue::util::random::Random;
 
@@ -209,7 +209,9 @@ fn the_sweep_skips_unreadable_rows() {
     );
     drop(engine);
     disk.make_unreadable(Vec::new());
-    let database = redb::Builder::new().create_with_backend(disk).unwrap();
+    let database = redb::Builder::new()
+        .create_with_backend(disk.database())
+        .unwrap();
     let table = redb::ReadableDatabase::begin_read(&database)
         .unwrap()
         .open_table(redb::TableDefinition::<u64, &[u8]>::new("pings"));
@@ -223,7 +225,7 @@ fn the_sweep_skips_unreadable_rows() {
 #[test]
 fn a_recovery_rewrites_the_readable_rows() {
     let disk = Disk::default();
-    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+    let mut engine = TestEngine::open(disk.medium_without_log(), HousekeepingLimits::default());
     engine.create_project(10);
     engine.create_check(7);
     engine.execute(ping(7, PingKind::Success, "kept"));
@@ -435,7 +437,7 @@ fn pings_are_refused_if_the_file_is_missing_changed_or_truncated() {
 #[test]
 fn a_recovery_opens_only_the_same_database_with_all_acknowledged_data() {
     let disk = Disk::default();
-    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+    let mut engine = TestEngine::open(disk.medium_without_log(), HousekeepingLimits::default());
     engine.create_project(10);
     engine.create_check(7);
     engine.execute(ping(7, PingKind::Success, ""));
@@ -444,7 +446,10 @@ fn a_recovery_opens_only_the_same_database_with_all_acknowledged_data() {
     let other = Disk::default();
     let clock = ManualClock::at(START);
     let random = Random::seeded(2);
-    let (handle, writer) = open(other.medium(), &clock, |config| config.random = random).unwrap();
+    let (handle, writer) = open(other.medium_without_log(), &clock, |config| {
+        config.random = random
+    })
+    .unwrap();
     let mut second = TestEngine {
         handle,
         writer,
@@ -469,8 +474,10 @@ fn a_recovery_opens_only_the_same_database_with_all_acknowledged_data() {
 
 /// Replaces a row. The version byte of every row is 1 or 2.
 pub(crate) fn put_row(disk: &Disk, table: &str, key: u64, change: impl Fn(Vec<u8>) -> Vec<u8>) {
+    // Writes the batches in the journal to the database.
+    drop(Store::open(&disk.medium()).unwrap());
     let database = redb::Builder::new()
-        .create_with_backend(disk.clone())
+        .create_with_backend(disk.database())
         .unwrap();
     let transaction = database.begin_write().unwrap();
     {
@@ -558,7 +565,9 @@ fn unreadable_rows_are_quarantined_and_the_rest_works() {
         assert_eq!(engine.read_check(other).state.status, Status::Up);
     }
     // The quarantined rows are still in the file.
-    let database = redb::Builder::new().create_with_backend(disk).unwrap();
+    let database = redb::Builder::new()
+        .create_with_backend(disk.database())
+        .unwrap();
     let quarantine = redb::ReadableDatabase::begin_read(&database)
         .unwrap()
         .open_table(redb::TableDefinition::<(&str, u64), &[u8]>::new("aside"));

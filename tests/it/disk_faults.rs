@@ -159,7 +159,7 @@ fn an_old_unreadable_row_blocks_no_pings() {
     while engine.writer.step(false) == Ok(true) {}
     drop(engine);
     let database = redb::Builder::new()
-        .create_with_backend(disk.clone())
+        .create_with_backend(disk.database())
         .unwrap();
     let transaction = database.begin_write().unwrap();
     transaction
@@ -251,7 +251,7 @@ impl Drop for SmallFileSystem {
 
 #[test]
 fn a_full_file_system_refuses_pings_until_there_is_space() -> io::Result<()> {
-    let file_system = match SmallFileSystem::mount("12m") {
+    let file_system = match SmallFileSystem::mount("16m") {
         Ok(file_system) => file_system,
         Err(reason) => {
             eprintln!(
@@ -329,7 +329,7 @@ fn a_full_file_system_refuses_pings_until_there_is_space() -> io::Result<()> {
 
 #[test]
 fn a_full_file_system_recovers_by_itself_if_there_is_dead_data() {
-    let file_system = match SmallFileSystem::mount("14m") {
+    let file_system = match SmallFileSystem::mount("18m") {
         Ok(file_system) => file_system,
         Err(reason) => {
             eprintln!(

@@ -31,6 +31,7 @@ mod hostile_clients;
 mod import_api;
 mod import_roundtrip;
 mod imports;
+mod journal;
 mod language;
 mod layouts;
 mod legacy_keys;

@@ -20,12 +20,22 @@ const REOPEN_PAUSE: Duration = Duration::from_millis(250);
 const DAMAGE_PAUSE: Duration = Duration::from_secs(1);
 /// Maximum interval at which the path of the file is checked.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// Maximum time for which the log is ahead of the synced file. A full log is synced earlier.
+const SYNC_INTERVAL: Duration = Duration::from_secs(300);
+/// Pause between two attempts to create a log.
+const LOG_RETRY_INTERVAL: Duration = Duration::from_secs(60);
+/// Time after a full disk for which each batch is synced: a replay of the log could need more space
+/// than the disk has.
+const FULL_DISK_PAUSE: Duration = Duration::from_secs(3600);
 /// Pause of housekeeping after an unreadable page.
 const HOUSEKEEPING_PAUSE: Duration = Duration::from_secs(10);
 
 /// Current failure, and knowledge about the database that was open.
 pub(super) struct Recovery {
     progress: ProgressReporter,
+    uses_log: bool,
+    /// Uptime until which the log is not used, because the disk was full.
+    log_paused_until: Option<Duration>,
     fault: DatabaseFault,
     /// Failure that existed when the file was found missing, if any.
     fault_before_missing: Option<DatabaseFault>,
@@ -63,9 +73,15 @@ enum DatabaseFault {
 }
 
 impl Recovery {
-    pub(super) fn new(progress: ProgressReporter, acknowledged: SequenceNumbers) -> Self {
+    pub(super) fn new(
+        progress: ProgressReporter,
+        uses_log: bool,
+        acknowledged: SequenceNumbers,
+    ) -> Self {
         Self {
             progress,
+            uses_log,
+            log_paused_until: None,
             fault: DatabaseFault::Failed,
             fault_before_missing: None,
             failed_store: None,
@@ -202,11 +218,10 @@ impl Writer {
             return;
         }
         recovery.file_checked_at = Some(uptime);
-        let Ok(Err(reason)) = shared
-            .store
-            .get()
-            .map(|store| store.verify_file(&self.medium))
-        else {
+        let Ok(store) = shared.store.get() else {
+            return;
+        };
+        let Err(reason) = store.verify_file(&self.medium) else {
             return;
         };
         // An earlier failure must be repaired when the file is back: memory may be ahead of it.
@@ -218,6 +233,60 @@ impl Writer {
             "NO PINGS ARE ACCEPTED: {reason}. Put the file back, or stop this server, restore the \
             file from a backup, and start it again"
         ));
+    }
+
+    /// Creates the log again if its file is missing, and syncs the database once the log has been
+    /// ahead of it for [`SYNC_INTERVAL`].
+    pub(super) fn maintain_log(&mut self) {
+        let uptime = self.shared.clock.uptime();
+        let Ok(store) = self.shared.store.get() else {
+            return;
+        };
+        if self.log_check_due_at <= uptime {
+            let created = catch_panic(|| store.create_missing_log(&self.medium));
+            let interval = if matches!(created, Ok(true)) {
+                FILE_CHECK_INTERVAL
+            } else {
+                LOG_RETRY_INTERVAL
+            };
+            self.log_check_due_at = uptime + interval;
+            if created.is_err() {
+                drop(store);
+                self.fail_unless_synced(created.map(drop));
+                return;
+            }
+        }
+        if self
+            .recovery
+            .log_paused_until
+            .take_if(|until| uptime >= *until)
+            .is_some()
+        {
+            store.set_log_paused(false);
+        }
+        if !store.is_log_ahead() {
+            self.log_ahead_since = None;
+            return;
+        }
+        let since = *self.log_ahead_since.get_or_insert(uptime);
+        if uptime < since + SYNC_INTERVAL {
+            return;
+        }
+        let activity = &self.shared.writer_activity;
+        let synced = catch_panic(|| activity.during_commit(|| store.sync()));
+        drop(store);
+        self.log_ahead_since = None;
+        self.fail_unless_synced(synced);
+    }
+
+    /// Stops accepting commands after a failed sync, until the database is reopened.
+    fn fail_unless_synced(&mut self, synced: Result<(), StoreError>) {
+        if let Err(error) = synced {
+            self.is_disk_full = error.is_full();
+            let met_unreadable = self.has_met_unreadable();
+            self.recovery.record_failed_batch(0, &error, met_unreadable);
+            self.shared.writable.store(false, Ordering::Relaxed);
+        }
     }
 
     /// True if the open database remembers a page as unreadable, which may be readable again.
@@ -286,6 +355,9 @@ impl Writer {
     /// Once the medium accepts writes again, closes and reopens the database, and reads memory
     /// again. Returns `false` if that is not possible yet.
     fn reopen_database(&mut self) -> Result<bool, StoreError> {
+        if self.is_disk_full {
+            self.recovery.log_paused_until = Some(self.shared.clock.uptime() + FULL_DISK_PAUSE);
+        }
         // On a full disk, commands are accepted only after dead entries were removed. The removal
         // needs only the space that the file has.
         if !self.is_disk_full {
@@ -306,10 +378,6 @@ impl Writer {
                     return Ok(false);
                 }
             }
-        }
-        if self.recovery.needs_rewrite {
-            Store::rewrite(&self.medium, &self.recovery.progress)?;
-            self.recovery.needs_rewrite = false;
         }
         let store = self.open_store()?;
         self.reload_memory(&store)?;
@@ -356,7 +424,7 @@ impl Writer {
             return Ok(false);
         }
         let store = self.shared.store.get()?;
-        if store.write_failed() {
+        if store.write_failed() || store.has_log_failed() {
             self.recovery.fault = DatabaseFault::Failed;
             return Ok(false);
         }
@@ -417,22 +485,37 @@ impl Writer {
         Ok(())
     }
 
-    fn open_store(&self) -> Result<Store, StoreError> {
-        let store = Store::open_with_progress(&self.medium, &self.recovery.progress)?;
+    /// Opens the database, after it was rewritten if writes may be lost.
+    fn open_store(&mut self) -> Result<Store, StoreError> {
+        if self.recovery.needs_rewrite {
+            Store::rewrite(&self.medium, &self.recovery.progress)?;
+            self.recovery.needs_rewrite = false;
+        }
+        let mut store = Store::open_with_progress(&self.medium, &self.recovery.progress)?;
+        if self.recovery.uses_log {
+            let is_paused = self.recovery.log_paused_until.is_some();
+            catch_panic(|| store.begin_log(&self.medium, &self.shared.random, is_paused))?;
+            self.log_ahead_since = None;
+        }
         store.tolerate_unreadable();
         Ok(store)
     }
 
     fn close_store(&mut self, store: Store) -> Result<(), StoreError> {
-        self.recovery.needs_rewrite |= store.may_have_lost_writes();
+        if store.has_log_failed() && !store.write_failed() {
+            // The database contains everything that was acknowledged. Without the failed log,
+            // opening it again does not depend on what can be read of that.
+            if let Err(error) = catch_panic(|| store.end_log(&self.medium)) {
+                tracing::warn!("the journal that failed could not be removed: {error}");
+            }
+        }
         (
             self.recovery.needs_repair_on_close,
             self.recovery.may_have_hidden_damage,
         ) = (false, false);
-        catch_panic(move || {
-            drop(store);
-            Ok(())
-        })
+        let (may_have_lost_writes, closed) = store.close();
+        self.recovery.needs_rewrite |= may_have_lost_writes;
+        closed
     }
 }
 

@@ -221,7 +221,7 @@ impl Writer {
             if self.availability.accepts_pings() {
                 set_meta_time(&batch, MetaKey::LastAvailable, now)?;
             }
-            batch.commit()
+            batch.commit_synced()
         })
     }
 }

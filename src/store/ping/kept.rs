@@ -25,8 +25,8 @@ impl Batch {
         pings: &[(Ping, B)],
         upload: Option<u64>,
     ) -> Result<KeptPutResult, StoreError> {
-        let mut kept_pings = self.transaction.open_table(KEPT_PINGS)?;
-        let mut kept_bodies = self.transaction.open_table(KEPT_BODIES)?;
+        let mut kept_pings = self.table(KEPT_PINGS)?;
+        let mut kept_bodies = self.table(KEPT_BODIES)?;
         let mut kept = KeptPutResult::default();
         let mut row = Vec::new();
         let mut checksum = None;

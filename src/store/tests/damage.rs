@@ -119,7 +119,7 @@ fn an_unreadable_or_future_flip_does_not_stop_the_pruning_of_others() {
     });
     write(&store, |batch| {
         batch
-            .transaction
+            .unrecorded()
             .open_table(table("flips"))?
             .insert(4, b"what".as_slice())?;
         Ok(())
@@ -141,7 +141,7 @@ fn an_unreadable_or_future_flip_does_not_stop_the_pruning_of_others() {
     ));
     assert_eq!((pruned.removed, pruned.next), (2, None));
     let batch = store.batch().unwrap();
-    let flips = batch.transaction.open_table(table("flips")).unwrap();
+    let flips = batch.unrecorded().open_table(table("flips")).unwrap();
     let left: Vec<_> = flips
         .range(2..)
         .unwrap()
@@ -156,7 +156,7 @@ fn meta_values_of_a_wrong_size_are_errors() {
     let put = |name: &str, bytes: &[u8]| {
         let store = filled();
         write(&store, |batch| {
-            batch.transaction.open_table(META)?.insert(name, bytes)?;
+            batch.unrecorded().open_table(META)?.insert(name, bytes)?;
             Ok(())
         });
         store
@@ -244,10 +244,10 @@ fn an_altered_or_missing_body_is_an_error_in_the_log_and_among_kept_pings() {
         assert_eq!(body(&store).unwrap().as_deref(), Some(&b"ok"[..]));
         for altered in [Some(b"oj".as_slice()), Some(b"okk"), Some(b"o"), None] {
             write(&store, |batch| {
-                let mut bodies = batch.transaction.open_table(table("bodies"))?;
+                let mut bodies = batch.unrecorded().open_table(table("bodies"))?;
                 let mut kept_bodies =
                     batch
-                        .transaction
+                        .unrecorded()
                         .open_table(TableDefinition::<(u64, u64), &[u8]>::new("kept_bodies"))?;
                 match (kept, altered) {
                     (true, Some(altered)) => drop(kept_bodies.insert((6, 2), altered)?),

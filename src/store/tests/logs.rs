@@ -139,7 +139,7 @@ proptest! {
         let snapshot = store.snapshot().unwrap();
         prop_assert_eq!((snapshot.log_len().unwrap(), snapshot.kept_len().unwrap()), (0, within));
         let batch = store.batch().unwrap();
-        let bodies = batch.transaction.open_table(table("bodies")).unwrap();
+        let bodies = batch.unrecorded().open_table(table("bodies")).unwrap();
         prop_assert_eq!(bodies.len().unwrap(), 0);
     }
 
@@ -263,7 +263,7 @@ fn a_part_of_a_long_body_reads_only_the_chunks_that_contain_it() {
     );
     // The other chunks are not even looked up.
     write(&store, |batch| {
-        let mut pieces = batch.transaction.open_table(chunks::CHUNKS)?;
+        let mut pieces = batch.unrecorded().open_table(chunks::CHUNKS)?;
         pieces.remove((1, 0))?;
         Ok(())
     });

@@ -121,7 +121,7 @@ fn no_user_is_signed_in_after_a_restore() {
 #[test]
 fn a_backup_of_a_newer_layout_is_refused() {
     let store = store();
-    write(&store, |batch| meta::set_schema(&batch.transaction, 999));
+    write(&store, |batch| meta::set_schema(batch.unrecorded(), 999));
     let directory = tempfile::tempdir().unwrap();
     assert!(matches!(
         restore(&store, directory.path()),
@@ -164,12 +164,12 @@ fn an_inspection_finds_altered_rows() {
         (0, 3, 3, 35)
     );
     write(&store, |batch| {
-        let mut bodies = batch.transaction.open_table(table("bodies"))?;
+        let mut bodies = batch.unrecorded().open_table(table("bodies"))?;
         bodies.insert(1, b"0ne".as_slice())?;
         bodies.remove(2)?;
         bodies.insert(9, b"more".as_slice())?;
         batch
-            .transaction
+            .unrecorded()
             .open_table(table("flips"))?
             .insert(1, b"x".as_slice())?;
         Ok(())

@@ -549,7 +549,7 @@ fn groups_of_layout_12_get_the_uuids_of_their_members() {
             result: DeliveryResult::Delivered,
             ..deliveries::delivery(1, 1)
         }])?;
-        meta::set_schema(&batch.transaction, 12)
+        meta::set_schema(batch.unrecorded(), 12)
     });
     migrations::migrate(&store).unwrap();
     let channels = store.snapshot().unwrap().channels().unwrap();

@@ -24,7 +24,7 @@ fn in_pieces() -> HousekeepingLimits {
 /// Rows of a stopped engine: chunks, references to uploads, and uploads without references.
 pub(super) fn chunk_count(disk: &Disk) -> [u64; 3] {
     let database = redb::Builder::new()
-        .create_with_backend(disk.clone())
+        .create_with_backend(disk.database())
         .unwrap();
     let transaction = database.begin_read().unwrap();
     let pieces = transaction

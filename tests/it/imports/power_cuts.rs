@@ -269,7 +269,7 @@ impl PowerCutWorld {
             .with_state(|state| state.checks().map(|check| check.id.0).collect());
         self.engine = None;
         let database = redb::Builder::new()
-            .create_with_backend(self.disk.clone())
+            .create_with_backend(self.disk.database())
             .unwrap();
         let transaction = database.begin_read().unwrap();
         let kept = transaction

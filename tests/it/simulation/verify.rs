@@ -401,7 +401,7 @@ fn pings(
 /// Checks that body chunks and uploads refer to each other, in the file of a stopped engine.
 pub(crate) fn body_chunks(disk: &Disk) -> VerifyResult {
     let read = || -> Result<_, redb::Error> {
-        let database = redb::Builder::new().create_with_backend(disk.clone())?;
+        let database = redb::Builder::new().create_with_backend(disk.database())?;
         let transaction = database.begin_read()?;
         let chunks = transaction.open_table(TableDefinition::<(u64, u64), &[u8]>::new("pieces"))?;
         let uploads = transaction.open_table(TableDefinition::<u64, u64>::new("uploads"))?;

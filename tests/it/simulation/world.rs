@@ -25,7 +25,7 @@ use super::model::{self, BODY_LIMIT, ExpectedAnswer, Model};
 use super::model_clock::ModelClock;
 use super::replay::CLOCK_JUMP;
 use super::verify::{self, same};
-use crate::support::disk::{Disk, DiskOperation};
+use crate::support::disk::{Disk, DiskOperation, operations_before_fault};
 use crate::support::engine;
 use crate::support::seeded_rng::SeededRng;
 
@@ -274,7 +274,8 @@ impl SimulatedWorld {
         );
         let cuts_power = self.rng.chance(15);
         if cuts_power {
-            self.disk.lose_power_after(self.rng.below(16) as u32);
+            self.disk
+                .lose_power_after(operations_before_fault(&self.rng, 16));
         }
         let ticked = self.empty_batch().model_before;
         let answers = self.submit_commands(&commands)?;
@@ -714,12 +715,17 @@ impl SimulatedWorld {
         let batch = self.random_batch();
         self.disk.fail_after(
             operation,
-            self.rng.below(8 * batch.max_commits as u64) as u32,
+            operations_before_fault(&self.rng, 8 * batch.max_commits as u64),
         );
         if self.submit_batch(&batch)? {
             self.disk.heal();
             self.model = batch.model_after;
             self.track_flips(false)?;
+            // The sync of the database after the batch may have failed.
+            if !self.engine().0.is_writable() {
+                self.recover()?;
+                self.forget_imports();
+            }
             return if operation == DiskOperation::Read {
                 self.reopen_after_read_failure()
             } else {
@@ -754,6 +760,13 @@ impl SimulatedWorld {
         if operation == DiskOperation::Read {
             self.watch_writer();
         }
+        self.recover()?;
+        self.forget_imports();
+        self.resolve_doubt(false)
+    }
+
+    /// Runs steps until the engine accepts commands again.
+    fn recover(&mut self) -> WorldResult {
         let (handle, writer) = self.engine();
         for _ in 0..2 {
             if !handle.is_writable() {
@@ -765,8 +778,7 @@ impl SimulatedWorld {
             true,
             "the engine recovers with its disk"
         );
-        self.forget_imports();
-        self.resolve_doubt(false)
+        Ok(())
     }
 
     /// Lets the watchdog notice that pages are readable again, and the writer reopen the database.
@@ -787,8 +799,8 @@ impl SimulatedWorld {
     fn cut_power(&mut self) -> WorldResult {
         if self.rng.chance(80) {
             let batch = self.random_batch();
-            self.disk
-                .lose_power_after(self.rng.below(16 * batch.max_commits as u64) as u32);
+            let after = operations_before_fault(&self.rng, 16 * batch.max_commits as u64);
+            self.disk.lose_power_after(after);
             if self.submit_batch(&batch)? {
                 self.model = batch.model_after;
             } else {

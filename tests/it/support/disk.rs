@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use overdue::store::Medium;
+use overdue::store::{BackendLog, Medium};
 
 use super::seeded_rng::SeededRng;
 
@@ -21,6 +21,13 @@ pub(crate) enum DiskOperation {
     Write,
     SetLen,
     Sync,
+}
+
+/// Returns the number of disk operations after which a fault begins, below `bound`. An append to the
+/// journal has two operations, a sync of the database many.
+pub(crate) fn operations_before_fault(rng: &SeededRng, bound: u64) -> u32 {
+    let bound = if rng.chance(60) { 2 } else { bound };
+    rng.below(bound) as u32
 }
 
 impl DiskOperation {
@@ -39,12 +46,26 @@ pub(crate) enum SyncMode {
     Delayed,
 }
 
-/// A disk. Clones share its contents.
+/// Size of the journal in bytes. It is small, so that the database is synced often.
+const JOURNAL_BYTES: u64 = 128 << 10;
+
+/// A disk with a database. Clones share its contents.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk(
     Arc<Mutex<DiskState>>,
     Arc<Mutex<Option<std::sync::mpsc::Receiver<()>>>>,
 );
+
+/// One of the two files on a disk.
+#[derive(Clone, Copy, Debug)]
+enum FileOnDisk {
+    Database,
+    Journal,
+}
+
+/// Storage of a file on a disk.
+#[derive(Clone, Debug)]
+struct DiskFile(Disk, FileOnDisk);
 
 /// Syncs hang until this is dropped.
 pub(crate) struct HangingSyncs {
@@ -53,23 +74,17 @@ pub(crate) struct HangingSyncs {
 
 #[derive(Debug, Default)]
 struct DiskState {
-    /// Bytes that survive each power cut.
-    durable: Vec<u8>,
-    /// Bytes that reads return.
-    visible: Vec<u8>,
-    /// Writes since the last sync, in order.
-    unsynced: Vec<UnsyncedWrite>,
+    database: FileState,
+    journal: FileState,
     syncs: SyncMode,
     /// Number of syncs.
     synced: u64,
     /// Number of bytes read.
     read: u64,
-    /// Writes that `SyncMode::Delayed` has not made durable yet.
-    delayed: Vec<UnsyncedWrite>,
     fault: Option<DiskFault>,
-    /// Maximum number of bytes.
+    /// Maximum number of bytes of the database.
     capacity: Option<u64>,
-    /// Byte ranges whose reads fail.
+    /// Byte ranges of the database whose reads fail.
     unreadable: Vec<std::ops::Range<usize>>,
     /// Number of reads that failed because of them.
     failed_reads: u64,
@@ -77,7 +92,19 @@ struct DiskState {
     written: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
+struct FileState {
+    /// Bytes that survive each power cut.
+    durable: Vec<u8>,
+    /// Bytes that reads return.
+    visible: Vec<u8>,
+    /// Writes since the last sync, in order.
+    unsynced: Vec<UnsyncedWrite>,
+    /// Writes that `SyncMode::Delayed` has not made durable yet.
+    delayed: Vec<UnsyncedWrite>,
+}
+
+#[derive(Clone, Debug)]
 enum UnsyncedWrite {
     Write(usize, Vec<u8>),
     SetLen(usize),
@@ -126,8 +153,28 @@ impl Disk {
         disk
     }
 
+    /// Storage of the database alone.
+    pub(crate) fn database(&self) -> impl redb::StorageBackend + use<> {
+        DiskFile(self.clone(), FileOnDisk::Database)
+    }
+
+    /// Medium whose commits sync the database.
+    pub(crate) fn medium_without_log(&self) -> Medium {
+        Medium::Backend {
+            database: Arc::new(self.database()),
+            log: BackendLog::None,
+        }
+    }
+
     pub(crate) fn medium(&self) -> Medium {
-        Medium::Backend(Arc::new(self.clone()))
+        let file = |file| Arc::new(DiskFile(self.clone(), file));
+        Medium::Backend {
+            database: file(FileOnDisk::Database),
+            log: BackendLog::Journal {
+                storage: file(FileOnDisk::Journal),
+                len: JOURNAL_BYTES,
+            },
+        }
     }
 
     /// Makes operations of a kind fail after `after` successful ones.
@@ -146,7 +193,7 @@ impl Disk {
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.lock_state().visible.len() as u64
+        self.lock_state().database.visible.len() as u64
     }
 
     /// Returns the number of bytes read.
@@ -159,20 +206,21 @@ impl Disk {
         self.lock_state().synced
     }
 
-    /// Returns the contents.
+    /// Returns the contents of the database.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.lock_state().visible.clone()
+        self.lock_state().database.visible.clone()
     }
 
     /// Returns another disk with the current contents.
     pub(crate) fn copy(&self) -> Self {
         let copy = Self::default();
-        let bytes = self.bytes();
+        let state = self.lock_state();
         *copy.lock_state() = DiskState {
-            durable: bytes.clone(),
-            visible: bytes,
+            database: FileState::with_bytes(state.database.visible.clone()),
+            journal: FileState::with_bytes(state.journal.visible.clone()),
             ..DiskState::default()
         };
+        drop(state);
         copy
     }
 
@@ -193,7 +241,7 @@ impl Disk {
 
     /// Inverts bits silently.
     pub(crate) fn flip_bits(&self, bytes: std::ops::Range<usize>) {
-        self.lock_state().visible[bytes]
+        self.lock_state().database.visible[bytes]
             .iter_mut()
             .for_each(|byte| *byte ^= 0xff);
     }
@@ -208,12 +256,9 @@ impl Disk {
         HangingSyncs { _release: release }
     }
 
-    /// Replaces the contents.
+    /// Replaces the contents of the database.
     pub(crate) fn replace_bytes(&self, bytes: Vec<u8>) {
-        let state = &mut *self.lock_state();
-        state.unsynced.clear();
-        state.durable.clone_from(&bytes);
-        state.visible = bytes;
+        self.lock_state().database = FileState::with_bytes(bytes);
     }
 
     /// Ends all faults.
@@ -235,17 +280,19 @@ impl Disk {
         } else {
             (percentage(), percentage())
         };
-        state.delayed.clear();
-        for step in state.unsynced.drain(..) {
-            if rng.chance(whole) {
-                step.apply(&mut state.durable);
-            } else if rng.chance(torn) {
-                step.torn(rng)
-                    .iter()
-                    .for_each(|step| step.apply(&mut state.durable));
+        for file in [&mut state.database, &mut state.journal] {
+            file.delayed.clear();
+            for step in file.unsynced.drain(..) {
+                if rng.chance(whole) {
+                    step.apply(&mut file.durable);
+                } else if rng.chance(torn) {
+                    step.torn(rng)
+                        .iter()
+                        .for_each(|step| step.apply(&mut file.durable));
+                }
             }
+            file.visible.clone_from(&file.durable);
         }
-        state.visible.clone_from(&state.durable);
         state.fault = None;
     }
 
@@ -280,32 +327,52 @@ impl DiskState {
         Ok(())
     }
 
+    fn file(&mut self, file: FileOnDisk) -> &mut FileState {
+        match file {
+            FileOnDisk::Database => &mut self.database,
+            FileOnDisk::Journal => &mut self.journal,
+        }
+    }
+}
+
+impl FileState {
+    fn with_bytes(bytes: Vec<u8>) -> Self {
+        Self {
+            durable: bytes.clone(),
+            visible: bytes,
+            ..Self::default()
+        }
+    }
+
     fn record(&mut self, step: UnsyncedWrite) {
         step.apply(&mut self.visible);
         self.unsynced.push(step);
     }
 }
 
-impl redb::StorageBackend for Disk {
+impl redb::StorageBackend for DiskFile {
     fn len(&self) -> io::Result<u64> {
-        let mut state = self.lock_state();
+        let mut state = self.0.lock_state();
         state.check_fault(DiskOperation::Read)?;
-        Ok(state.visible.len() as u64)
+        Ok(state.file(self.1).visible.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let mut state = self.lock_state();
+        let mut state = self.0.lock_state();
         state.check_fault(DiskOperation::Read)?;
         let from = offset as usize;
-        if state
-            .unreadable
-            .iter()
-            .any(|range| range.start < from + out.len() && from < range.end)
+        let is_database = matches!(self.1, FileOnDisk::Database);
+        if is_database
+            && state
+                .unreadable
+                .iter()
+                .any(|range| range.start < from + out.len() && from < range.end)
         {
             state.failed_reads += 1;
             return Err(io::Error::other("input/output error"));
         }
         let bytes = state
+            .file(self.1)
             .visible
             .get(from..from + out.len())
             .ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -315,49 +382,61 @@ impl redb::StorageBackend for Disk {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut state = self.lock_state();
+        let mut state = self.0.lock_state();
         state.check_fault(DiskOperation::SetLen)?;
-        if state.capacity.is_some_and(|capacity| len > capacity) {
+        let is_database = matches!(self.1, FileOnDisk::Database);
+        if is_database && state.capacity.is_some_and(|capacity| len > capacity) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        state.record(UnsyncedWrite::SetLen(len as usize));
+        state
+            .file(self.1)
+            .record(UnsyncedWrite::SetLen(len as usize));
         Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let released = self.1.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let released = self
+            .0
+            .1
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(released) = released {
             // Returns when the other end is dropped.
             let _ = released.recv();
         }
-        let state = &mut *self.lock_state();
+        let state = &mut *self.0.lock_state();
         if let Err(error) = state.check_fault(DiskOperation::Sync) {
             // The system treats a failed write as done: reads see it, and no later sync writes it
             // (fsyncgate).
             if matches!(state.fault, Some(DiskFault::FailsAfter(..))) {
-                state.unsynced.clear();
+                state.file(self.1).unsynced.clear();
             }
             return Err(error);
         }
         state.synced += 1;
-        let done = match state.syncs {
-            SyncMode::Durable => std::mem::take(&mut state.unsynced),
+        let syncs = state.syncs;
+        let file = state.file(self.1);
+        let done = match syncs {
+            SyncMode::Durable => std::mem::take(&mut file.unsynced),
             SyncMode::Delayed => {
-                std::mem::replace(&mut state.delayed, std::mem::take(&mut state.unsynced))
+                std::mem::replace(&mut file.delayed, std::mem::take(&mut file.unsynced))
             }
             SyncMode::Ignored => Vec::new(),
         };
-        done.iter().for_each(|step| step.apply(&mut state.durable));
+        done.iter().for_each(|step| step.apply(&mut file.durable));
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut state = self.lock_state();
+        let mut state = self.0.lock_state();
         state.written += data.len() as u64;
         // A failed write may be done nevertheless, and so may the write during which the power
         // fails.
         if !matches!(state.fault, Some(DiskFault::PoweredOff)) {
-            state.record(UnsyncedWrite::Write(offset as usize, data.to_vec()));
+            state
+                .file(self.1)
+                .record(UnsyncedWrite::Write(offset as usize, data.to_vec()));
         }
         state.check_fault(DiskOperation::Write)
     }

@@ -17,7 +17,7 @@ use super::super::verify::{self, same};
 use super::message_log::StoredMessage;
 use super::random_events;
 use super::rules::{AlertModel, AnnouncementState, HoldCause};
-use crate::support::disk::Disk;
+use crate::support::disk::{Disk, operations_before_fault};
 use crate::support::engine;
 use crate::support::seeded_rng::SeededRng;
 
@@ -362,7 +362,8 @@ impl AlertScenario {
         self.settle()?;
         self.cuts[0] += 1;
         let before = self.alerts.clone();
-        self.disk.lose_power_after(self.rng.below(16) as u32);
+        self.disk
+            .lose_power_after(operations_before_fault(&self.rng, 16));
         let answers = self.submit_commands(commands)?;
         let expected = self.predict(commands);
         if let Some(answers) = &answers {
