@@ -243,6 +243,9 @@ impl Store {
             store = open()?;
             replayed = catch_panic(|| store.replay_log(medium, 1));
         }
+        if replayed.as_ref().is_err_and(StoreError::is_full) {
+            return Err(medium.explain_full_disk());
+        }
         replayed.map_err(|error| medium.explain_error(error))?;
         Ok(store)
     }

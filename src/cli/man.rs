@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, CommandFactory as _};
 
 use super::{Cli, CliError};
-use crate::store::FILE_NAME;
+use crate::store::{FILE_NAME, JOURNAL_NAME};
 
 #[derive(Args)]
 pub(super) struct ManArgs {
@@ -152,8 +152,13 @@ fn extra_sections(name: &str) -> String {
     }
     if ["overdue", "overdue-serve"].contains(&name) {
         let database = format!("DIR/{FILE_NAME}");
+        let journal = format!("DIR/{JOURNAL_NAME}");
         let files = [
             (database.as_str(), "The database in the data directory."),
+            (
+                journal.as_str(),
+                "While a server runs, and after a kill: the newest pings and changes.",
+            ),
             ("/etc/default/overdue", "Variables of the packaged service."),
         ];
         text += &definition_list("FILES", &files);

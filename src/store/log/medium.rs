@@ -114,12 +114,27 @@ impl Medium {
         }
     }
 
-    /// Explains an error of the log, with a remedy.
-    pub(in crate::store) fn explain_log_error(&self, error: LogError) -> StoreError {
-        let path = match self {
+    /// Error for a journal whose rows do not fit on the disk.
+    pub(in crate::store) fn explain_full_disk(&self) -> StoreError {
+        StoreError::File {
+            path: self.log_path(),
+            reason:
+                "the disk is full: free some space, so that the pings and changes in it can be \
+                     written to the database"
+                    .into(),
+        }
+    }
+
+    fn log_path(&self) -> PathBuf {
+        match self {
             Self::Directory(directory) => directory.join(JOURNAL_NAME),
             Self::Backend { .. } => PathBuf::from(JOURNAL_NAME),
-        };
+        }
+    }
+
+    /// Explains an error of the log, with a remedy.
+    pub(in crate::store) fn explain_log_error(&self, error: LogError) -> StoreError {
+        let path = self.log_path();
         let reason = match error {
             LogError::Io(error) => return StoreError::Directory(path, error),
             LogError::TooNew => "a newer release wrote it: install that release, or a newer one; \
