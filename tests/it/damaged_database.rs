@@ -447,7 +447,7 @@ fn a_recovery_opens_only_the_same_database_with_all_acknowledged_data() {
     let clock = ManualClock::at(START);
     let random = Random::seeded(2);
     let (handle, writer) = open(other.medium_without_log(), &clock, |config| {
-        config.random = random
+        config.random = random;
     })
     .unwrap();
     let mut second = TestEngine {
