@@ -28,13 +28,14 @@ pub struct MaintenanceWindow {
     pub times: WindowTimes,
 }
 
-/// Period in which a window stays open or closed.
+/// State of a window at a time, and how long it is known to last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowPhase {
-    /// True if the window is open.
-    pub open: bool,
-    /// End of the period; `None`: the window stays closed for ever.
-    pub until: Option<Timestamp>,
+    /// Time at which the window closes; `None`: it is closed.
+    pub open_until: Option<Timestamp>,
+    /// Time at which the window next opens or closes; `None`: never. A window that opens again
+    /// before it closes stays open for longer.
+    pub valid_until: Option<Timestamp>,
 }
 
 /// Times at which a window is open.
@@ -63,26 +64,25 @@ impl MaintenanceWindow {
     pub const MAX_RECURRING_MINUTES: u64 = 7 * 24 * 60;
     /// Maximum length of a single window in minutes: 366 days.
     pub const MAX_MINUTES: u64 = 366 * 24 * 60;
-    /// Maximum number of openings that are examined to find the last one. If more overlap, the
-    /// window seems to close earlier, and a caller that waits for the end checks again then.
-    const MAX_OPENINGS: usize = 8;
 
-    /// Time at which the window closes, if it is open at `now`.
+    /// Time at which the window closes, if it is open at `now`. If several of its periods overlap,
+    /// the end of the last one that has begun.
     pub fn open_until(&self, now: Timestamp) -> Option<Timestamp> {
-        let WindowPhase { open, until } = self.phase(now);
-        until.filter(|_| open)
+        self.phase(now).open_until
     }
 
-    /// Returns whether the window is open at `now`, and the earliest time at which that may change.
+    /// Returns whether the window is open at `now`, and until when that is known.
     pub fn phase(&self, now: Timestamp) -> WindowPhase {
-        let closed = |until| WindowPhase { open: false, until };
-        let open = |until| WindowPhase {
-            open: true,
-            until: Some(until),
+        let closed = |valid_until| WindowPhase {
+            open_until: None,
+            valid_until,
         };
         match &self.times {
             WindowTimes::Once { from, .. } if now < *from => closed(Some(*from)),
-            WindowTimes::Once { to, .. } if now < *to => open(*to),
+            WindowTimes::Once { to, .. } if now < *to => WindowPhase {
+                open_until: Some(*to),
+                valid_until: Some(*to),
+            },
             WindowTimes::Once { .. } => closed(None),
             WindowTimes::Recurring {
                 schedule,
@@ -90,15 +90,17 @@ impl MaintenanceWindow {
                 minutes,
             } => {
                 let length = i64::from(*minutes) * 60;
-                let first = schedule.next_after(now.plus_secs(-length), tz);
-                let openings = std::iter::successors(first, |at| schedule.next_after(*at, tz));
-                let last = openings
-                    .take(Self::MAX_OPENINGS)
-                    .take_while(|at| *at <= now)
-                    .last();
-                // If none of the openings has begun, the first one that is not over at `now` is in
-                // the future.
-                last.map_or_else(|| closed(first), |at| open(at.plus_secs(length)))
+                let next = schedule.next_after(now, tz);
+                last_opening(schedule, tz, length, now).map_or_else(
+                    || closed(next),
+                    |opened| {
+                        let closes = opened.plus_secs(length);
+                        WindowPhase {
+                            open_until: Some(closes),
+                            valid_until: Some(next.map_or(closes, |next| next.min(closes))),
+                        }
+                    },
+                )
             }
         }
     }
@@ -112,6 +114,37 @@ impl MaintenanceWindow {
     pub fn ended_before(&self, time: Timestamp) -> bool {
         matches!(self.times, WindowTimes::Once { to, .. } if to < time)
     }
+}
+
+/// Returns the last time at which a schedule opened a window in the `length` seconds before `now`,
+/// or at `now`. A bisection, since a schedule gives only the opening that follows a time.
+fn last_opening(
+    schedule: &Schedule,
+    tz: &Timezone,
+    length: i64,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    /// Halves the longest recurring window, a week, to less than a second.
+    const MAX_BISECTIONS: u32 = 21;
+    let opening_after = |time| {
+        schedule
+            .next_after(time, tz)
+            .filter(|opening| *opening <= now)
+    };
+    let mut opening = opening_after(now.plus_secs(-length))?;
+    // No opening is later than this time.
+    let mut none_after = now;
+    for _ in 0..MAX_BISECTIONS {
+        let Some(next) = opening_after(opening) else {
+            break;
+        };
+        let middle = next.plus_micros(none_after.micros_since(next) / 2);
+        opening = opening_after(middle).unwrap_or_else(|| {
+            none_after = middle;
+            next
+        });
+    }
+    Some(opening)
 }
 
 /// Input for the times of a window: `from` with `to` or `minutes`, or `schedule` with `minutes` and
@@ -309,11 +342,27 @@ mod tests {
             // The next one opens before it closes.
             (
                 &[("schedule", "0 * * * *"), ("minutes", "61")],
-                vec![("10:00", Some("11:01")), ("10:59", Some("11:01"))],
+                vec![
+                    ("10:00", Some("11:01")),
+                    ("10:59", Some("11:01")),
+                    ("11:00", Some("12:01")),
+                ],
+            ),
+            // Ten thousand overlap.
+            (
+                &[("schedule", "0-29 * * * *"), ("minutes", "10080")],
+                vec![
+                    ("10:00", Some("27T10:00")),
+                    ("10:17", Some("27T10:17")),
+                    ("10:59", Some("27T10:29")),
+                ],
             ),
         ] {
             let window = window("", given(fields).parse(now).unwrap());
-            let time = |time: &str| at(&format!("2026-11-20T{time}:00Z"));
+            let time = |time: &str| {
+                let (day, time) = time.split_once('T').unwrap_or(("20", time));
+                at(&format!("2026-11-{day}T{time}:00Z"))
+            };
             for (when, until) in open {
                 assert_eq!(
                     window.open_until(time(when)),

@@ -26,7 +26,7 @@ impl WindowPhases {
     /// Returns the time at which a window closes, if it is open at `now`.
     fn open_until(&mut self, window: &MaintenanceWindow, now: Timestamp) -> Option<Timestamp> {
         let is_valid = |(from, phase): &(Timestamp, WindowPhase)| {
-            *from <= now && phase.until.is_none_or(|until| now < until)
+            *from <= now && phase.valid_until.is_none_or(|until| now < until)
         };
         let cached = self.phases.get(&window.id).copied().filter(is_valid);
         let phase = cached.map_or_else(
@@ -38,7 +38,7 @@ impl WindowPhases {
             },
             |(_, phase)| phase,
         );
-        phase.until.filter(|_| phase.open)
+        phase.open_until
     }
 }
 

@@ -453,10 +453,7 @@ impl AlertScenario {
                             cause: same,
                             until: expected,
                         }),
-                    ) if cause == *same
-                        && ((until - *expected).abs() < SECOND
-                            || cause == HoldCause::Window && until < *expected) =>
-                    {
+                    ) if cause == *same && (until - *expected).abs() < SECOND => {
                         *expected = until;
                     }
                     (found, expected) => same!(
