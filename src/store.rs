@@ -292,6 +292,12 @@ impl Store {
         self.storage.write_failed()
     }
 
+    /// True if the database accepts no writes until it is reopened. redb then has no list of free
+    /// pages: a commit failed because of an unreadable page.
+    pub fn refuses_writes(&self) -> bool {
+        catch_panic(|| Ok(drop(self.database.begin_write()?))).is_err()
+    }
+
     /// Lets the file grow without reserving disk space, until the database is reopened. This is for
     /// a full disk from which no dead data can be removed: the remaining space is then better used
     /// than reserved.

@@ -246,13 +246,22 @@ impl CheckState {
                 .next_miss_after(self.last_activity().min(now), now)
                 .unwrap_or(now),
             HoldReason::ParentPending => {
-                now.plus_secs(HoldReason::RECHECK_SECS.max(settings.grace.get()))
+                now.plus_secs((HoldReason::RECHECK_SECS + 1).max(settings.grace.get()))
             }
             HoldReason::ParentDown(_) | HoldReason::MaintenanceWindow | HoldReason::Trial => {
                 now.plus_secs(HoldReason::RECHECK_SECS)
             }
         };
         Some((at, latest))
+    }
+
+    /// Brings a pending decision forward that is later than it could get if it was postponed now.
+    fn limit_decision_time(&mut self, settings: &CheckSettings, now: Timestamp) {
+        if let Some((_, latest)) = self.decision_bounds(settings, now)
+            && let NotificationState::Pending { at, .. } = &mut self.notification
+        {
+            *at = latest.min(*at);
+        }
     }
 
     /// Time of the last ping, or of the last flip if there was no ping. While the check is down,
@@ -270,12 +279,7 @@ impl CheckState {
         flips: &mut Vec<Flip>,
     ) {
         self.apply_deadline(settings, now, flips);
-        let bounds = self.decision_bounds(settings, now);
-        if let (NotificationState::Pending { at, .. }, Some((_, latest))) =
-            (&mut self.notification, bounds)
-        {
-            *at = latest.min(*at);
-        }
+        self.limit_decision_time(settings, now);
         let clamp = |at: Timestamp| if at.is_ahead_of(now) { now } else { at };
         self.last_ping = self.last_ping.map(clamp);
         self.run = self.run.map(|run| OngoingRun {
@@ -420,6 +424,7 @@ impl CheckState {
         {
             *at = new.next_miss_after(last, now).unwrap_or(now);
         }
+        self.limit_decision_time(new, now);
         self.apply_deadline_after_change(Some(FlipCause::SettingsChanged), new, now, flips);
     }
 

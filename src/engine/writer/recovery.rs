@@ -301,13 +301,18 @@ impl Writer {
             .is_ok_and(|store| store.has_unreadable())
     }
 
+    /// True if closing the database causes a repair that may meet an unreadable page. The database
+    /// then stays open, so that it can still be read.
+    fn is_repair_unsafe(&self) -> bool {
+        self.recovery.needs_repair_on_close
+            && (self.recovery.may_have_hidden_damage || self.has_unreadable())
+    }
+
     /// Reopens the database once an unreadable page is readable again, unless a reader uses it. If
     /// that includes a repair, every page must be readable.
     pub(super) fn reopen_if_readable_again(&mut self) {
         let is_readable = &self.shared.is_page_readable_again;
-        let is_repair_unsafe = self.recovery.needs_repair_on_close
-            && (self.recovery.may_have_hidden_damage || self.has_unreadable());
-        if is_repair_unsafe
+        if self.is_repair_unsafe()
             || !is_readable.load(Ordering::Relaxed)
             || !self
                 .recovery
@@ -380,6 +385,9 @@ impl Writer {
             }
         }
         let store = self.open_store()?;
+        self.shared
+            .is_page_readable_again
+            .store(false, Ordering::Relaxed);
         self.reload_memory(&store)?;
         if self.recovery.grows_sparsely {
             store.grow_sparsely();
@@ -424,9 +432,24 @@ impl Writer {
             return Ok(false);
         }
         let store = self.shared.store.get()?;
-        if store.write_failed() || store.has_log_failed() {
+        let refuses_writes = store.refuses_writes();
+        if refuses_writes {
+            self.recovery.needs_repair_on_close = true;
+            self.recovery.may_have_hidden_damage |= !self.has_met_unreadable();
+        }
+        let is_readable_again = self.shared.is_page_readable_again.load(Ordering::Relaxed);
+        let is_reopened = store.write_failed()
+            || store.has_log_failed()
+            || (refuses_writes || is_readable_again) && !self.is_repair_unsafe();
+        if is_reopened {
             self.recovery.fault = DatabaseFault::Failed;
             return Ok(false);
+        }
+        if refuses_writes {
+            return Err(StoreError::Damaged {
+                reason: "it cannot be written while a page of it is unreadable".into(),
+                panicked: false,
+            });
         }
         self.reload_memory(&store)?;
         Ok(true)

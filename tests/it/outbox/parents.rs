@@ -278,6 +278,38 @@ fn a_renamed_child_keeps_the_grace_that_the_deletion_of_its_parent_gave_it() {
 }
 
 #[test]
+fn a_shorter_grace_ends_the_wait_that_the_deletion_of_a_parent_gave_earlier() {
+    let (mut engine, _, [router, host, _]) = dependency_chain();
+    advance(&mut engine, 300);
+    let set_grace = |engine: &mut TestEngine, secs: i64| {
+        let grace = CheckEdit {
+            grace: Some(Seconds::parse(secs).unwrap()),
+            ..CheckEdit::default()
+        };
+        engine.execute(Command::UpdateCheck(host, Box::new(grace)));
+    };
+    set_grace(&mut engine, 86_400);
+    engine.execute(Command::DeleteCheck(router));
+    for (grace, wait) in [
+        (86_400, 86_400),
+        (3600, 3600),
+        (7200, 3600),
+        (60, HoldReason::RECHECK_SECS + 1),
+    ] {
+        set_grace(&mut engine, grace);
+        let pending = NotificationState::Pending {
+            at: engine.handle.now().plus_secs(wait),
+            reason: HoldReason::ParentPending,
+        };
+        assert_eq!(
+            engine.read_check(host).state.notification,
+            pending,
+            "{grace}"
+        );
+    }
+}
+
+#[test]
 fn parents_belong_to_the_same_project_and_form_no_cycle() {
     let (mut engine, _, [router, host, job]) = dependency_chain();
     let other = create_dependent_check(&mut engine, 10, 60, &[]);

@@ -723,8 +723,12 @@ impl SimulatedWorld {
             self.track_flips(false)?;
             // The sync of the database after the batch may have failed.
             if !self.engine().0.is_writable() {
+                if operation == DiskOperation::Read {
+                    self.watch_writer();
+                }
                 self.recover()?;
                 self.forget_imports();
+                self.resolve_doubt(false)?;
             }
             return if operation == DiskOperation::Read {
                 self.reopen_after_read_failure()

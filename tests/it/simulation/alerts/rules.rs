@@ -443,6 +443,14 @@ impl AlertModel {
                 },
             );
         }
+        if let Some(AnnouncementState::Held {
+            cause: HoldCause::Parent,
+            until,
+        }) = self.announcements.get(&check).copied()
+            && old.map(|old| old.grace) != rules(self).map(|new| new.grace)
+        {
+            self.limit_wait(check, until, now);
+        }
         self.reconsider(check, change, now);
         if change != CheckChange::Ping || was_held || !flips.is_empty() {
             self.release_children(check, now);

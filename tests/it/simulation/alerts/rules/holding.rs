@@ -13,6 +13,13 @@ impl AlertModel {
             .insert(check, AnnouncementState::Held { cause, until });
     }
 
+    /// Shortens the wait for a parent after an edit of the grace.
+    pub(super) fn limit_wait(&mut self, check: u64, until: i64, now: i64) {
+        let grace = self.replayed_check(check).rules().grace * SECOND;
+        let latest = now + grace.max(RECHECK_INTERVAL + SECOND);
+        self.hold(check, HoldCause::Parent, until.min(latest));
+    }
+
     /// Decides again on a held alert if that is due or if its reason has ended.
     pub(super) fn reconsider(&mut self, check: u64, change: CheckChange, now: i64) {
         let Some(AnnouncementState::Held { cause, until }) =
