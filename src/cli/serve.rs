@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
 use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args};
 use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
 
@@ -177,6 +177,8 @@ pub(super) struct ServeArgs {
         env = "OVERDUE_JOURNAL",
         value_name = "WHAT",
         default_value = "on",
+        // A flag of this type takes no value otherwise.
+        action = ArgAction::Set,
         value_parser = parse_on_or_off,
     )]
     journal: bool,

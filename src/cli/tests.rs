@@ -154,6 +154,22 @@ fn errors_are_one_line() {
 }
 
 #[test]
+fn the_journal_is_turned_off_by_a_value() {
+    for (words, uses_journal) in [
+        (&["serve"][..], true),
+        (&["serve", "--journal", "on"], true),
+        (&["serve", "--journal", "off"], false),
+        (&["serve", "--journal=off"], false),
+    ] {
+        let matches = Cli::command()
+            .try_get_matches_from(["overdue"].iter().chain(words))
+            .unwrap();
+        let serve = matches.subcommand_matches("serve").unwrap();
+        assert_eq!(serve.get_one("journal"), Some(&uses_journal), "{words:?}");
+    }
+}
+
+#[test]
 fn an_unknown_command_names_the_most_similar_one() {
     for (name, hint) in [
         ("prject", "; a similar command exists: 'project'"),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use redb::StorageBackend;
 
-use super::log::{BackendLog, JOURNAL_NAME};
+use super::log::{BackendLog, JOURNAL_NAME, read_only_log};
 use super::{FILE_NAME, Medium, StoreError};
 
 use crate::util::sync::lock;
@@ -49,13 +49,7 @@ impl Medium {
         let database = Overlay::new(file).map_err(failed)?;
         let journal = directory.join(JOURNAL_NAME);
         let log = match File::open(&journal).and_then(Overlay::new) {
-            Ok(journal) => {
-                let len = journal.lock_pages().len;
-                BackendLog::Journal {
-                    storage: Arc::new(journal),
-                    len,
-                }
-            }
+            Ok(storage) => read_only_log(&journal, Arc::new(storage))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BackendLog::None,
             Err(error) => return Err(StoreError::Directory(journal, error)),
         };

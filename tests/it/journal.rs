@@ -242,6 +242,20 @@ fn a_read_only_copy_of_a_killed_server_contains_the_journal() {
     let pings = handle.with_state(|state| state.checks().next().unwrap().state.n_pings);
     assert_eq!(pings, 9);
     assert_eq!(fs::read(killed.path(JOURNAL_NAME)).unwrap(), before);
+    for (emptied, finding) in [
+        (vec![0; before.len()], "it is damaged: its header is empty"),
+        (Vec::new(), "it is damaged: its header is empty"),
+        (
+            before[..before.len() / 2].to_vec(),
+            "it is damaged: it was truncated from",
+        ),
+    ] {
+        fs::write(killed.path(JOURNAL_NAME), emptied).unwrap();
+        let error = Medium::read_only(killed.directory.path())
+            .map(drop)
+            .unwrap_err();
+        assert!(error.to_string().contains(finding), "{error}");
+    }
 }
 
 #[test]

@@ -134,23 +134,27 @@ impl Medium {
 
     /// Explains an error of the log, with a remedy.
     pub(in crate::store) fn explain_log_error(&self, error: LogError) -> StoreError {
-        let path = self.log_path();
-        let reason = match error {
-            LogError::Io(error) => return StoreError::Directory(path, error),
-            LogError::TooNew => "a newer release wrote it: install that release, or a newer one; \
-                 once stopped, that release leaves no journal"
-                .into(),
-            LogError::Damaged(finding) => format!(
-                "it is damaged: {finding}; restore a backup, or move the journal away to start \
-                 without the pings and changes in it"
-            ),
-            LogError::Foreign(finding) => format!(
-                "it does not belong to the database next to it: {finding}; put back the database \
-                 that was there, or move the journal away to start without it"
-            ),
-        };
-        StoreError::File { path, reason }
+        explain_log_error(self.log_path(), error)
     }
+}
+
+/// Explains an error of the log with this path, with a remedy.
+fn explain_log_error(path: PathBuf, error: LogError) -> StoreError {
+    let reason = match error {
+        LogError::Io(error) => return StoreError::Directory(path, error),
+        LogError::TooNew => "a newer release wrote it: install that release, or a newer one; once \
+             stopped, that release leaves no journal"
+            .into(),
+        LogError::Damaged(finding) => format!(
+            "it is damaged: {finding}; restore a backup, or move the journal away to start \
+             without the pings and changes in it"
+        ),
+        LogError::Foreign(finding) => format!(
+            "it does not belong to the database next to it: {finding}; put back the database that \
+             was there, or move the journal away to start without it"
+        ),
+    };
+    StoreError::File { path, reason }
 }
 
 fn open_backend_log(log: &BackendLog) -> Result<Option<Box<dyn Log>>, LogError> {
@@ -173,16 +177,29 @@ fn open_journal_file(path: &Path) -> Result<Option<Box<dyn Log>>, LogError> {
     match open_database_file(path) {
         Ok(file) => {
             let storage = FileBackend::new(file).map_err(io::Error::other)?;
-            // The file gets its name when it is complete.
-            let journal = open_journal(Arc::new(storage))?;
-            journal.map_or_else(
-                || Err(LogError::Damaged("its header is empty".into())),
-                |journal| Ok(Some(journal)),
-            )
+            Ok(Some(open_named_journal(Arc::new(storage))?))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Opens the journal in a file that has its name, and so is complete.
+fn open_named_journal(storage: Arc<dyn StorageBackend>) -> Result<Box<dyn Log>, LogError> {
+    open_journal(storage)?.ok_or_else(|| LogError::Damaged("its header is empty".into()))
+}
+
+/// Returns the log in the storage of a journal with this path, which is read-only.
+///
+/// # Errors
+/// Returns an error if the storage contains no journal.
+pub(in crate::store) fn read_only_log(
+    path: &Path,
+    storage: Arc<dyn StorageBackend>,
+) -> Result<BackendLog, StoreError> {
+    let opened = open_named_journal(Arc::clone(&storage)).and_then(|_| Ok(storage.len()?));
+    let len = opened.map_err(|error| explain_log_error(path.into(), error))?;
+    Ok(BackendLog::Journal { storage, len })
 }
 
 /// Creates the journal under a temporary name first. A power cut could leave half a journal, which

@@ -1,21 +1,31 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 
 use super::journal::{Journal, OpenedJournal};
-use super::{Log, LogError, LogMark, MemoryLog, RowChange, RowChanges};
+use super::{Log, LogError, LogMark, MemoryLog, RowChange, RowChanges, StoreLog};
 use crate::store::table_rows::TableRows;
 
 const DATABASE: u64 = 77;
 const JOURNAL_BYTES: u64 = 128 << 10;
 const SECTOR: u64 = 4096;
 
-/// Storage in memory whose chosen sectors cannot be read.
+/// Storage in memory whose chosen sectors cannot be read, and whose writes fail on demand.
 #[derive(Debug, Default)]
 struct FaultyStorage {
     bytes: InMemoryBackend,
     unreadable: std::sync::Mutex<Option<std::ops::Range<u64>>>,
+    fails_writes: AtomicBool,
+    fails_syncs: AtomicBool,
+}
+
+fn fail_if(fails: &AtomicBool) -> std::io::Result<()> {
+    if fails.load(Ordering::Relaxed) {
+        return Err(std::io::Error::other("input/output error"));
+    }
+    Ok(())
 }
 
 impl StorageBackend for FaultyStorage {
@@ -39,10 +49,12 @@ impl StorageBackend for FaultyStorage {
     }
 
     fn sync_data(&self) -> std::io::Result<()> {
+        fail_if(&self.fails_syncs)?;
         self.bytes.sync_data()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        fail_if(&self.fails_writes)?;
         self.bytes.write(offset, data)
     }
 }
@@ -300,6 +312,86 @@ fn a_header_that_is_damaged_truncated_or_newer_is_told_apart() {
     ));
     Journal::erase(&*storage).unwrap();
     assert!(matches!(Journal::open(storage), Ok(OpenedJournal::Missing)));
+}
+
+/// Returns the log of an open database, with one confirmed record.
+fn open_store_log() -> (Arc<FaultyStorage>, StoreLog) {
+    let (storage, journal) = new_journal();
+    let mut log = StoreLog::new(DATABASE, LogMark::default());
+    log.replace(Some(Box::new(journal)), None);
+    assert!(log.append(b"one").unwrap());
+    log.confirm();
+    (storage, log)
+}
+
+/// Changes that a start would apply to a database without any of them.
+fn replayed(storage: &Arc<FaultyStorage>) -> Vec<Vec<u8>> {
+    changes_after(&reopen(storage), LogMark::default())
+}
+
+#[test]
+fn a_batch_that_failed_or_panicked_leaves_no_record() {
+    for panicked in [false, true] {
+        let (storage, mut log) = open_store_log();
+        assert!(log.append(b"failed").unwrap());
+        if !panicked {
+            log.withdraw();
+            assert_eq!(replayed(&storage), [b"one"]);
+        }
+        assert!(log.append(b"two").unwrap());
+        log.confirm();
+        assert_eq!(replayed(&storage), [b"one", b"two"]);
+        assert!(log.is_ahead() && !log.has_failed());
+    }
+}
+
+#[test]
+fn after_a_failed_append_each_batch_is_synced_and_the_record_belongs_to_the_past() {
+    for fails_write in [true, false] {
+        let (storage, mut log) = open_store_log();
+        let fault = if fails_write {
+            &storage.fails_writes
+        } else {
+            &storage.fails_syncs
+        };
+        fault.store(true, Ordering::Relaxed);
+        log.append(b"in doubt").unwrap_err();
+        fault.store(false, Ordering::Relaxed);
+        assert!(log.has_failed());
+        assert!(!log.append(b"two").unwrap(), "the database is synced");
+        let mark = log.mark_of_sync();
+        log.record_synced(mark);
+        assert!(!log.is_ahead());
+        // The record may be there, but no start applies it.
+        assert_eq!(replayed(&storage).len(), if fails_write { 1 } else { 2 });
+        assert!(changes_after(&reopen(&storage), mark).is_empty());
+    }
+}
+
+#[test]
+fn a_record_that_cannot_be_withdrawn_belongs_to_the_past_after_a_sync() {
+    let (storage, mut log) = open_store_log();
+    assert!(log.append(b"failed").unwrap());
+    storage.fails_writes.store(true, Ordering::Relaxed);
+    log.withdraw();
+    assert!(log.has_failed());
+    assert_eq!(replayed(&storage), [b"one".as_slice(), b"failed"]);
+    let mark = log.mark_of_sync();
+    log.record_synced(mark);
+    assert!(changes_after(&reopen(&storage), mark).is_empty());
+}
+
+#[test]
+fn a_paused_or_missing_log_appends_nothing() {
+    let (storage, mut log) = open_store_log();
+    log.set_paused(true);
+    assert!(!log.append(b"two").unwrap());
+    log.set_paused(false);
+    let mark = log.mark_of_sync();
+    log.record_synced(mark);
+    log.replace(None, None);
+    assert!(!log.append(b"two").unwrap());
+    assert_eq!(replayed(&storage), [b"one"]);
 }
 
 #[test]
