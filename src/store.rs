@@ -295,7 +295,11 @@ impl Store {
     /// True if the database accepts no writes until it is reopened. redb then has no list of free
     /// pages: a commit failed because of an unreadable page.
     pub fn refuses_writes(&self) -> bool {
-        catch_panic(|| Ok(drop(self.database.begin_write()?))).is_err()
+        let begun = catch_panic(|| {
+            drop(self.database.begin_write()?);
+            Ok(())
+        });
+        begun.is_err()
     }
 
     /// Lets the file grow without reserving disk space, until the database is reopened. This is for
@@ -356,6 +360,14 @@ impl Store {
             self.storage.clone(),
             self.log.clone(),
         ))
+    }
+
+    /// Begins a write transaction whose commit syncs the file. This is for many rows: a log would
+    /// need a copy of them.
+    pub fn synced_batch(&self) -> Result<Batch, StoreError> {
+        let batch = self.batch()?;
+        batch.skip_log();
+        Ok(batch)
     }
 
     /// Releases the space of freed pages. Returns true if the file became smaller.

@@ -50,7 +50,11 @@ impl Batch {
             table: self.transaction.open_table(definition)?,
             recorder: Recorder {
                 definition,
-                changes: self.log.as_ref().map(|_| &self.changes),
+                changes: self
+                    .log
+                    .as_ref()
+                    .filter(|_| !self.is_unrecorded.get())
+                    .map(|_| &self.changes),
             },
         })
     }
@@ -58,8 +62,14 @@ impl Batch {
     /// Transaction for changes that are not recorded for the log. The commit of the batch then
     /// syncs the file.
     pub(super) fn unrecorded(&self) -> &WriteTransaction {
-        self.is_unrecorded.set(true);
+        self.skip_log();
         &self.transaction
+    }
+
+    /// Lets the commit sync the file. Tables that are opened from now on record no changes for the
+    /// log.
+    pub(super) fn skip_log(&self) {
+        self.is_unrecorded.set(true);
     }
 
     /// Commits all changes durably: they are in the log, or in the synced file, when this function
@@ -88,7 +98,7 @@ impl Batch {
     }
 
     /// Commits all changes and syncs the file, which then contains all earlier batches, too.
-    pub fn commit_synced(self) -> Result<(), StoreError> {
+    pub(super) fn commit_synced(self) -> Result<(), StoreError> {
         match &self.log {
             Some(log) => commit_and_sync(self.transaction, &mut lock(log)),
             None => Ok(self.transaction.commit()?),

@@ -216,12 +216,12 @@ impl Writer {
             ..
         } = &self.memory;
         catch_panic(|| {
-            let batch = store.batch()?;
+            let batch = store.synced_batch()?;
             housekeeping.write_full_checkpoint(&batch, &working.state, self.log_end())?;
             if self.availability.accepts_pings() {
                 set_meta_time(&batch, MetaKey::LastAvailable, now)?;
             }
-            batch.commit_synced()
+            batch.commit()
         })
     }
 }
