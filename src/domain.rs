@@ -17,6 +17,7 @@ pub mod import_item;
 pub mod keyword;
 pub mod legacy_keys;
 pub mod maintenance_window;
+pub mod number;
 pub mod parents;
 pub mod ping;
 pub mod ping_address;

@@ -9,11 +9,11 @@ mod delivery_policy;
 mod facts;
 mod heartbeat;
 mod message_result;
+mod notices;
 mod recipients;
 mod reminders;
 mod resend;
 mod scheduler;
-mod self_alerts;
 mod sender;
 
 use std::collections::HashMap;
@@ -38,9 +38,9 @@ use crate::outbound::Outbound;
 use delivery_policy::DeliveryPolicy;
 pub use heartbeat::Heartbeat;
 use message_result::AttemptResult;
+use notices::Notices;
 use reminders::Reminders;
 use scheduler::{CurrentTime, Message, MessageId, ScheduledWork, SendScheduler};
-use self_alerts::SelfAlerts;
 use sender::MessageSender;
 
 /// Maximum number of secret files that are read at the same time.
@@ -138,7 +138,7 @@ struct Notifier {
     in_flight: JoinSet<AttemptResult>,
     message_ids: HashMap<task::Id, MessageId>,
     reminders: Reminders,
-    self_alerts: SelfAlerts,
+    notices: Notices,
     heartbeat: Option<Heartbeat>,
     last_round: Arc<AtomicU64>,
     /// Reports that could not be submitted yet.
@@ -157,7 +157,7 @@ impl Notifier {
             in_flight: JoinSet::new(),
             message_ids: HashMap::new(),
             reminders: Reminders::default(),
-            self_alerts: SelfAlerts::default(),
+            notices: Notices::default(),
             heartbeat,
             last_round,
             unreported: Vec::new(),
@@ -226,8 +226,7 @@ impl Notifier {
             self.finish_message(ended);
         }
         let now = self.now();
-        self.self_alerts
-            .send(&self.sender, &mut self.scheduler, now);
+        self.notices.send(&self.sender, &mut self.scheduler, now);
         if !self.submit_unreported().await {
             return WRITER_RETRY_DELAY;
         }

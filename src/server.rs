@@ -300,7 +300,7 @@ async fn serve(
         .map_err(ServeError::System)?;
     let mut listeners = listeners.serve(admin, &handle, config, threads, &stopped);
     notify_supervisor(NotifyState::Ready);
-    files.watch(handle.clone(), blocking, hangups);
+    files.start_reloading(handle.clone(), blocking, hangups);
     watchdog::start(handle.clone(), last_progress, last_round);
 
     let failure = tokio::select! {

@@ -71,7 +71,7 @@ pub enum StoreError {
         known: u64,
     },
     /// This release cannot read a row.
-    Corrupt {
+    InvalidRow {
         /// Table of the row.
         table: &'static str,
         /// Reason why the row cannot be read.
@@ -96,8 +96,8 @@ pub enum StoreError {
     },
     /// The database failed and is being reopened.
     Reopening,
-    /// The data directory, or the file in it, cannot be created or used.
-    Directory(PathBuf, std::io::Error),
+    /// The data directory, or a file in it, cannot be created or used.
+    Path(PathBuf, std::io::Error),
     /// The database library reported an error.
     Database(redb::Error),
 }
@@ -106,7 +106,7 @@ impl StoreError {
     /// True if the file cannot be opened because its file system is read-only, as in a snapshot.
     pub fn is_read_only(&self) -> bool {
         use std::io::ErrorKind;
-        matches!(self, Self::Directory(_, error) if error.kind() == ErrorKind::ReadOnlyFilesystem)
+        matches!(self, Self::Path(_, error) if error.kind() == ErrorKind::ReadOnlyFilesystem)
     }
 
     /// True if a write failed because the disk is full.
@@ -133,7 +133,7 @@ impl std::fmt::Display for StoreError {
                 "the database has schema version {found}, this release knows up to {known}: \
                  install the release that wrote it, or a newer one"
             ),
-            Self::Corrupt { table, reason } => write!(
+            Self::InvalidRow { table, reason } => write!(
                 f,
                 "the table `{table}` holds a row that cannot be read: {reason}"
             ),
@@ -147,9 +147,7 @@ impl std::fmt::Display for StoreError {
                 write!(f, "{} cannot be opened: {reason}", path.display())
             }
             Self::Reopening => f.write_str("the database failed and is being reopened"),
-            Self::Directory(path, error) => {
-                f.write_str(&path_access::explain_path_error(path, error))
-            }
+            Self::Path(path, error) => f.write_str(&path_access::explain_path_error(path, error)),
             Self::Database(error) => write!(f, "the database failed: {error}"),
         }
     }

@@ -11,8 +11,9 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 use crate::domain::check::CheckSettings;
+use crate::domain::number::Seconds;
 use crate::domain::schedule::Schedule;
-use crate::domain::text::{Name, Seconds, Slug};
+use crate::domain::text::{Name, Slug};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 pub use crontab::{Crontab, CrontabOwner, propose_for_crontab};

@@ -22,7 +22,7 @@ use crate::domain::check_edit::field_value::{CheckFieldType, CheckFieldValue};
 use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::check_input;
-use crate::domain::text::FailureThreshold;
+use crate::domain::number::FailureThreshold;
 
 #[derive(Subcommand)]
 pub(super) enum CheckCommand {

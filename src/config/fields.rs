@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use crate::domain::check_edit::field_value::CheckFieldType;
 use crate::domain::check_edit::fields::{self as check_fields, CheckField};
 use crate::domain::maintenance_window::MaintenanceWindow;
-use crate::domain::text::{Name, Seconds};
+use crate::domain::number::Seconds;
+use crate::domain::text::Name;
 
 /// A field of an object.
 pub(super) struct ConfigField {

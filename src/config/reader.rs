@@ -21,8 +21,9 @@ use crate::domain::declared::{
     ObjectName,
 };
 use crate::domain::maintenance_window::WindowTimesInput;
+use crate::domain::number::FailureThreshold;
 use crate::domain::project::{KeyLabel, ProjectName};
-use crate::domain::text::{FailureThreshold, Name, Slug};
+use crate::domain::text::{Name, Slug};
 use config_object::{ConfigObject, FieldNode};
 use keys_and_users::{key_hint, parse_ping_key};
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::channel::parse_duration;
 use super::check_edit::field_value::{CheckFieldType, InvalidValue};
+use super::number::{Seconds, SecondsError};
 use super::schedule::Schedule;
-use super::text::{Name, Seconds, SecondsError, Slug, Tags};
+use super::text::{Name, Slug, Tags};
 
 /// Parses a name.
 pub fn parse_name(text: &str) -> Result<Name, String> {

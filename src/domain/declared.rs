@@ -12,8 +12,9 @@ use super::channel::ChannelSettings;
 use super::check_edit::CheckEdit;
 use super::ids::parse_hyphenated_uuid;
 use super::maintenance_window::WindowTimes;
+use super::number::FailureThreshold;
 use super::project::{ChannelName, KeyLabel, KeySecret, ProjectName};
-use super::text::{FailureThreshold, Name, Slug, Tags};
+use super::text::{Name, Slug, Tags};
 use super::user::{Membership, PasswordHash, UserName};
 
 /// Configuration source that manages objects: 1 to 100 characters without control characters. A

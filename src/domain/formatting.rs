@@ -66,6 +66,17 @@ pub fn format_duration(micros: i64) -> String {
     }
 }
 
+/// Formats seconds as settings and files have them, in the largest unit that divides them: `90s`,
+/// `15m`, `2h`, `1d`.
+pub fn format_seconds(seconds: i64) -> String {
+    let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
+    let (name, unit) = units
+        .into_iter()
+        .find(|(_, unit)| seconds % unit == 0)
+        .unwrap_or(("s", 1));
+    format!("{}{name}", seconds / unit)
+}
+
 /// Formats a number of bytes: `98.7 kB`.
 pub fn format_size(bytes: u64) -> String {
     match bytes {

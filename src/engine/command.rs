@@ -19,13 +19,14 @@ use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::declared::ApplyConflict;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId, WindowId};
 use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes};
+use crate::domain::number::FailureThreshold;
 use crate::domain::parents::{Parents, ParentsError};
 use crate::domain::ping::{PingKind, PingMeaning, PingOrigin};
 use crate::domain::project::{
     BadgeSecret, Channel, ChannelName, KeyLabel, KeySecret, KeyUse, PingKey, Project, ProjectKey,
     ProjectName, SecretHash,
 };
-use crate::domain::text::{FailureThreshold, Name, Slug, Tags};
+use crate::domain::text::{Name, Slug, Tags};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::{User, session::Session};
 use apply_config::{AppliedConfig, ApplyConfigRequest};

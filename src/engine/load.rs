@@ -73,7 +73,7 @@ pub(super) fn load(
     now: Timestamp,
 ) -> Result<LoadedDatabase, StoreError> {
     match load_rows(store, limits, now) {
-        Err(StoreError::Corrupt { .. }) => {
+        Err(StoreError::InvalidRow { .. }) => {
             let checks = store.quarantine_unreadable_rows()?;
             let mut loaded = load_rows(store, limits, now)?;
             pause_incomplete_checks(store, &mut loaded.working.state, &checks)?;

@@ -56,25 +56,22 @@ impl ReplyRoutes {
             .filter(|route| route.engine == self.engine_id())
     }
 
-    /// Delivers replies, those on one route together.
-    pub(super) fn deliver(
-        &self,
-        replies: impl Iterator<Item = (Option<ReplyRouteId>, PendingReply)>,
-    ) {
+    /// Sends replies, those on one route together.
+    pub(super) fn send(&self, replies: impl Iterator<Item = (Option<ReplyRouteId>, PendingReply)>) {
         let inboxes = read(&self.0);
         let mut batches: Vec<_> = inboxes.iter().map(|_| Vec::new()).collect();
-        for (route, delivery) in replies {
+        for (route, reply) in replies {
             match route.and_then(|route| batches.get_mut(route.inbox)) {
-                Some(batch) => batch.push(delivery),
-                None => send_replies([delivery]),
+                Some(batch) => batch.push(reply),
+                None => send_replies([reply]),
             }
         }
         for (inbox, batch) in inboxes.iter().zip(batches) {
             // An inbox that has ended accepts nothing, but its callers may still exist.
             if !batch.is_empty()
-                && let Err(undelivered) = inbox.send(batch)
+                && let Err(unsent) = inbox.send(batch)
             {
-                send_replies(undelivered.0);
+                send_replies(unsent.0);
             }
         }
     }
@@ -86,7 +83,7 @@ impl ReplyRoutes {
 }
 
 impl ReplyInbox {
-    /// Delivers replies until the engine is dropped.
+    /// Sends replies to their callers until the engine is dropped.
     pub async fn run(mut self) {
         while let Some(replies) = self.0.recv().await {
             send_replies(replies);

@@ -40,7 +40,7 @@ use recovery::Recovery;
 /// Maximum number of checks whose deadlines are evaluated in one batch.
 const MAX_EVALUATED_CHECKS: usize = 128;
 /// Seconds between two log lines about trials.
-const DAY_SECS: i64 = 86_400;
+const TRIAL_LOG_SECS: i64 = 86_400;
 /// Number of the first object of a database.
 const FIRST_ID: u64 = 1;
 
@@ -243,16 +243,18 @@ impl Writer {
     pub fn run(mut self) -> WriterExit {
         let shared = Arc::clone(&self.shared);
         std::thread::scope(|scope| {
-            let (ended, watch) = mpsc::channel::<()>();
+            let (end_sender, end_receiver) = mpsc::channel::<()>();
             // Runs until the writer has ended.
-            let watch = move || {
-                while watch.recv_timeout(WATCH_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let observe = move || {
+                while end_receiver.recv_timeout(WATCH_INTERVAL)
+                    == Err(mpsc::RecvTimeoutError::Timeout)
+                {
                     shared.observe_writer();
                 }
             };
             if let Err(error) = std::thread::Builder::new()
                 .name("watch".into())
-                .spawn_scoped(scope, watch)
+                .spawn_scoped(scope, observe)
             {
                 tracing::warn!("the watchdog of the writer cannot be started: {error}");
             }
@@ -263,7 +265,7 @@ impl Writer {
                     Err(reason) => break reason,
                 }
             };
-            drop(ended);
+            drop(end_sender);
             reason
         })
     }
@@ -302,7 +304,7 @@ impl Writer {
     /// Processes the taken commands and due work, or tries to recover.
     fn process(&mut self, taken: TakenCommands) -> Result<bool, WriterExit> {
         self.detect_clock_jump();
-        self.verify_file_exists();
+        self.detect_missing_file();
         if !self.shared.writable.load(Ordering::Relaxed) {
             let closed = taken.closed;
             taken.refuse_all(Unavailable::StorageFailed);
@@ -369,8 +371,9 @@ impl Writer {
         }
         if due.housekeeping {
             housekeeping.begin_hourly_round(&working.state);
-            let is_recent =
-                |logged_at: Timestamp| (logged_at..logged_at.plus_secs(DAY_SECS)).contains(&now);
+            let is_recent = |logged_at: Timestamp| {
+                (logged_at..logged_at.plus_secs(TRIAL_LOG_SECS)).contains(&now)
+            };
             if working.accepts_pings && !self.trials_logged_at.is_some_and(is_recent) {
                 self.trials_logged_at =
                     batch_messages::write_trial_message(&working.state).then_some(now);

@@ -463,9 +463,9 @@ impl SendScheduler {
         }
     }
 
-    /// True if an alert about the server, which has no row in the outbox, may be sent to a channel
-    /// now. If so, counts it as a message.
-    pub(super) fn admit_self_alert(
+    /// True if a notice, which has no row in the outbox, may be sent to a channel now. If so,
+    /// counts it as a message.
+    pub(super) fn admit_notice(
         &mut self,
         channel: &Arc<Channel>,
         policy: &DeliveryPolicy,

@@ -7,10 +7,11 @@ use crate::domain::check::Check;
 use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::flip::Flip;
 use crate::domain::ids::{CheckId, ProjectId, parse_hyphenated_uuid};
+use crate::domain::number::FailureThreshold;
 use crate::domain::parents::Parents;
 use crate::domain::ping::Ping;
 use crate::domain::project::{Channel, Project};
-use crate::domain::text::{FailureThreshold, Slug};
+use crate::domain::text::Slug;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
 use crate::engine::command::{

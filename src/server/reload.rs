@@ -27,8 +27,8 @@ pub(super) struct ReloadableFiles {
 }
 
 impl ReloadableFiles {
-    /// Reloads them until the runtime ends.
-    pub(super) fn watch(
+    /// Starts a task that reloads all of them at SIGHUP, and certificates when they change.
+    pub(super) fn start_reloading(
         self,
         handle: Handle,
         blocking: Arc<BlockingThreads>,

@@ -12,11 +12,12 @@ use super::{Batch, Snapshot, StoreError, outbox};
 use crate::domain::alert::{HoldReason, NotificationState};
 use crate::domain::check::{Check, CheckSettings, CheckState, KeywordFilters, OngoingRun};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
+use crate::domain::number::{FailureThreshold, Seconds};
 use crate::domain::parents::Parents;
 use crate::domain::recent_outcomes::RecentOutcomes;
 use crate::domain::schedule::Schedule;
 use crate::domain::status::Status;
-use crate::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags};
+use crate::domain::text::{Description, Keywords, Name, Slug, Tags};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 
@@ -104,7 +105,7 @@ pub(super) fn status_number(status: Status) -> u8 {
 }
 
 /// Returns the status of a stored number.
-pub(super) fn status_of(number: u8) -> Option<Status> {
+pub(super) fn status_from_number(number: u8) -> Option<Status> {
     Some(match number {
         0 => Status::New,
         1 => Status::Up,
@@ -152,7 +153,7 @@ fn notification_state_numbers(notification: NotificationState) -> (u8, i64, u64)
     }
 }
 
-fn notification_state_of(number: u8, at: i64, parent: u64) -> Option<NotificationState> {
+fn notification_state_from_numbers(number: u8, at: i64, parent: u64) -> Option<NotificationState> {
     let pending = |reason| NotificationState::Pending {
         at: Timestamp::from_micros(at),
         reason,
@@ -270,7 +271,7 @@ impl CheckRecord<'_> {
                 .map_err(|_| "parents")?,
         };
         let mut state = CheckState {
-            status: status_of(self.status).ok_or("status")?,
+            status: status_from_number(self.status).ok_or("status")?,
             changed: Timestamp::from_micros(self.changed),
             last_ping: self.last_ping.map(Timestamp::from_micros),
             run: self.run.map(|(start, rid)| OngoingRun {
@@ -284,8 +285,12 @@ impl CheckRecord<'_> {
             last_flip: FlipNumber(self.last_flip),
             outcomes: RecentOutcomes::from_bits(self.outcomes),
             failures: self.failures,
-            notification: notification_state_of(self.telling, self.telling_at, self.behind)
-                .ok_or("telling")?,
+            notification: notification_state_from_numbers(
+                self.telling,
+                self.telling_at,
+                self.behind,
+            )
+            .ok_or("telling")?,
             unused_since_import: self.untouched,
             imported_pings: if self.untouched {
                 self.n_pings
@@ -294,7 +299,9 @@ impl CheckRecord<'_> {
             },
         };
         state.update_grace_start(&settings);
-        let alerted_labels = self.told_as.map(|names| Arc::new(outbox::labels_of(names)));
+        let alerted_labels = self
+            .told_as
+            .map(|names| Arc::new(outbox::labels_from_stored(names)));
         Ok(Check {
             id,
             uuid: self.uuid,
@@ -348,7 +355,7 @@ impl Batch {
 pub(super) fn read_check(id: u64, bytes: &[u8]) -> Result<Check, StoreError> {
     let row: CheckRecord<'_> = record::decode(bytes)?;
     row.check(CheckId(id)).map_err(|field| {
-        record::corrupt::<CheckRecord<'_>>(&format_args!("`{field}` of check {id}"))
+        record::invalid_row::<CheckRecord<'_>>(&format_args!("`{field}` of check {id}"))
     })
 }
 
@@ -365,7 +372,7 @@ pub(super) fn unreadable_check_row(id: u64, bytes: &[u8]) -> Option<(StoreError,
     while let Err(field) = row.check(CheckId(id)) {
         if fields.contains(&field) {
             return Some((
-                record::corrupt::<CheckRecord<'_>>(&format_args!("`{field}` of check {id}")),
+                record::invalid_row::<CheckRecord<'_>>(&format_args!("`{field}` of check {id}")),
                 None,
             ));
         }
@@ -398,11 +405,11 @@ pub(super) fn unreadable_check_row(id: u64, bytes: &[u8]) -> Option<(StoreError,
     (row.desc, row.status, row.run, row.manual_resume) =
         (&desc, status_number(Status::Paused), None, true);
     if let Some(NotificationState::Pending { .. }) =
-        notification_state_of(row.telling, row.telling_at, row.behind)
+        notification_state_from_numbers(row.telling, row.telling_at, row.behind)
     {
         row.telling = 0;
     }
-    let error = record::corrupt::<CheckRecord<'_>>(&format_args!("{names} of check {id}"));
+    let error = record::invalid_row::<CheckRecord<'_>>(&format_args!("{names} of check {id}"));
     let mut replacement = Vec::new();
     let encoded = record::encode(&row, &mut replacement);
     Some((error, encoded.ok().map(|()| replacement)))

@@ -31,7 +31,7 @@ pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), StoreEr
 pub(super) fn read_source(id: u64, bytes: &[u8]) -> Result<(u64, ConfigSource), StoreError> {
     let row: DeclaredRecord<'_> = record::decode(bytes)?;
     let source = ConfigSource::parse(row.source)
-        .map_err(|reason| record::corrupt::<DeclaredRecord<'_>>(&reason))?;
+        .map_err(|reason| record::invalid_row::<DeclaredRecord<'_>>(&reason))?;
     Ok((id, source))
 }
 

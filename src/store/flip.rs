@@ -6,7 +6,7 @@ use std::num::NonZeroU8;
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 use serde::{Deserialize, Serialize};
 
-use super::check::{status_number, status_of};
+use super::check::{status_from_number, status_number};
 use super::record::{self, Record};
 use super::{Batch, MetaKey, Snapshot, StoreError};
 use crate::domain::flip::{Flip, FlipCause, LoggedFlip};
@@ -61,7 +61,7 @@ fn cause_numbers(cause: FlipCause) -> (u8, u8) {
 }
 
 /// Returns the cause of a stored number and its detail.
-fn cause_of(number: u8, detail: u8) -> Option<FlipCause> {
+fn cause_from_numbers(number: u8, detail: u8) -> Option<FlipCause> {
     Some(match number {
         0 => FlipCause::Unknown,
         1 => FlipCause::MissedPing,
@@ -81,11 +81,11 @@ impl FlipRecord {
     fn read(bytes: &[u8]) -> Result<LoggedFlip, StoreError> {
         let row: Self = record::decode(bytes)?;
         let status = |number| {
-            status_of(number)
-                .ok_or_else(|| record::corrupt::<Self>(&format_args!("status {number}")))
+            status_from_number(number)
+                .ok_or_else(|| record::invalid_row::<Self>(&format_args!("status {number}")))
         };
-        let cause = cause_of(row.cause, row.detail)
-            .ok_or_else(|| record::corrupt::<Self>(&format_args!("cause {}", row.cause)))?;
+        let cause = cause_from_numbers(row.cause, row.detail)
+            .ok_or_else(|| record::invalid_row::<Self>(&format_args!("cause {}", row.cause)))?;
         Ok(LoggedFlip {
             check: CheckId(row.check),
             previous: FlipNumber(row.previous),
@@ -273,7 +273,7 @@ impl Snapshot {
                 Ok(row) if row.check != check => None,
                 // Each step must lead further back, so that no malformed row causes an endless
                 // loop.
-                Ok(row) if row.previous >= number => Some(Err(record::corrupt::<FlipRecord>(
+                Ok(row) if row.previous >= number => Some(Err(record::invalid_row::<FlipRecord>(
                     &"its chain does not lead to an earlier flip",
                 ))),
                 Ok(row) => {

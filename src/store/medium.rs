@@ -93,9 +93,9 @@ impl Medium {
             ),
             Self::Directory(directory) => {
                 let path = directory.join(FILE_NAME);
-                let path_error = |error| StoreError::Directory(path.clone(), error);
+                let path_error = |error| StoreError::Path(path.clone(), error);
                 create_private_directory(directory)
-                    .map_err(|error| StoreError::Directory(directory.clone(), error))?;
+                    .map_err(|error| StoreError::Path(directory.clone(), error))?;
                 if is_missing(&path) {
                     create_database_file(&builder, directory, &path).map_err(path_error)?;
                 }
@@ -146,7 +146,7 @@ impl Medium {
                 path,
                 reason: format!("it is damaged: {reason}; {RESTORE_HINT}"),
             },
-            StoreError::Corrupt { table, reason } => StoreError::File {
+            StoreError::InvalidRow { table, reason } => StoreError::File {
                 path,
                 reason: format!(
                     "its table `{table}` holds a row that cannot be read: {reason}; {RESTORE_HINT}"
@@ -280,7 +280,7 @@ fn open_existing_database_file(path: &Path) -> Result<(File, FileId), StoreError
             as that user"
                 .into(),
         )),
-        Err(error) => Err(StoreError::Directory(path.into(), error)),
+        Err(error) => Err(StoreError::Path(path.into(), error)),
     }
 }
 

@@ -130,7 +130,7 @@ fn number(name: &str, bytes: &[u8]) -> Result<u64, StoreError> {
 }
 
 fn fixed_bytes<const N: usize>(name: &str, bytes: &[u8]) -> Result<[u8; N], StoreError> {
-    bytes.try_into().map_err(|_| StoreError::Corrupt {
+    bytes.try_into().map_err(|_| StoreError::InvalidRow {
         table: "meta",
         reason: format!("`{name}` has {} bytes, not {N}", bytes.len()),
     })
@@ -187,7 +187,7 @@ impl Batch {
         let mut bytes = Vec::new();
         for (number, secret) in secrets.iter() {
             let length = u16::try_from(secret.as_str().len())
-                .map_err(|_| corrupt_legacy_secrets("a secret is too long"))?;
+                .map_err(|_| invalid_legacy_secrets("a secret is too long"))?;
             bytes.push(number);
             bytes.extend(length.to_le_bytes());
             bytes.extend(secret.as_str().bytes());
@@ -202,24 +202,24 @@ fn read_legacy_secrets(mut bytes: &[u8]) -> Result<LegacySecrets, StoreError> {
     while let Some(([number, length @ ..], rest)) = bytes.split_first_chunk::<3>() {
         let (secret, rest) = rest
             .split_at_checked(u16::from_le_bytes(*length).into())
-            .ok_or_else(|| corrupt_legacy_secrets("it is truncated"))?;
+            .ok_or_else(|| invalid_legacy_secrets("it is truncated"))?;
         let text = str::from_utf8(secret)
-            .map_err(|_| corrupt_legacy_secrets("a secret is not valid UTF-8"))?;
+            .map_err(|_| invalid_legacy_secrets("a secret is not valid UTF-8"))?;
         secrets.push((
             *number,
-            LegacySecret::parse(text).map_err(corrupt_legacy_secrets)?,
+            LegacySecret::parse(text).map_err(invalid_legacy_secrets)?,
         ));
         bytes = rest;
     }
     if bytes.is_empty() {
-        LegacySecrets::from_stored(secrets).map_err(corrupt_legacy_secrets)
+        LegacySecrets::from_stored(secrets).map_err(invalid_legacy_secrets)
     } else {
-        Err(corrupt_legacy_secrets("it is truncated"))
+        Err(invalid_legacy_secrets("it is truncated"))
     }
 }
 
-fn corrupt_legacy_secrets(reason: &str) -> StoreError {
-    StoreError::Corrupt {
+fn invalid_legacy_secrets(reason: &str) -> StoreError {
+    StoreError::InvalidRow {
         table: "meta",
         reason: format!("`{LEGACY_SECRETS_NAME}`: {reason}"),
     }
@@ -259,7 +259,7 @@ impl Snapshot {
                 "`{OUTAGES_NAME}` has {} bytes, not a multiple of 16",
                 value.value().len()
             );
-            return Err(StoreError::Corrupt {
+            return Err(StoreError::InvalidRow {
                 table: "meta",
                 reason,
             });

@@ -84,6 +84,7 @@ impl<'a> Record<'a> for DeliveryLogRecord<'a> {
     const VERSION: u8 = 2;
 }
 
+/// Returns the stored number of an event.
 fn event_number(event: AlertEvent) -> u8 {
     match event {
         AlertEvent::Down => 0,
@@ -95,7 +96,8 @@ fn event_number(event: AlertEvent) -> u8 {
     }
 }
 
-fn event_of(number: u8) -> Option<AlertEvent> {
+/// Returns the event of a stored number.
+fn event_from_number(number: u8) -> Option<AlertEvent> {
     Some(match number {
         0 => AlertEvent::Down,
         1 => AlertEvent::Up,
@@ -107,7 +109,8 @@ fn event_of(number: u8) -> Option<AlertEvent> {
     })
 }
 
-fn recipient_numbers(result: &RecipientResult) -> (u8, &str) {
+/// Returns the stored form of a recipient's result: its number and its error.
+fn recipient_result_fields(result: &RecipientResult) -> (u8, &str) {
     match result {
         RecipientResult::Accepted => (0, ""),
         RecipientResult::Refused(error) => (1, error),
@@ -116,7 +119,7 @@ fn recipient_numbers(result: &RecipientResult) -> (u8, &str) {
     }
 }
 
-fn recipient_result_of(number: u8, error: &str) -> Option<RecipientResult> {
+fn recipient_result_from_fields(number: u8, error: &str) -> Option<RecipientResult> {
     Some(match number {
         0 => RecipientResult::Accepted,
         1 => RecipientResult::Refused(error.into()),
@@ -127,7 +130,7 @@ fn recipient_result_of(number: u8, error: &str) -> Option<RecipientResult> {
 }
 
 /// Returns stored labels as domain types.
-pub(super) fn labels_of((name, slug, tags): (&str, &str, &str)) -> CheckLabels {
+pub(super) fn labels_from_stored((name, slug, tags): (&str, &str, &str)) -> CheckLabels {
     CheckLabels {
         name: Name::from_stored(name),
         slug: Slug::from_stored(slug),
@@ -135,8 +138,9 @@ pub(super) fn labels_of((name, slug, tags): (&str, &str, &str)) -> CheckLabels {
     }
 }
 
-fn outcome_number(outcome: DeliveryResult) -> u8 {
-    match outcome {
+/// Returns the stored number of a result.
+fn delivery_result_number(result: DeliveryResult) -> u8 {
+    match result {
         DeliveryResult::Delivered => 0,
         DeliveryResult::Failed => 1,
         DeliveryResult::Superseded => 2,
@@ -144,7 +148,8 @@ fn outcome_number(outcome: DeliveryResult) -> u8 {
     }
 }
 
-fn outcome_of(number: u8) -> Option<DeliveryResult> {
+/// Returns the result of a stored number.
+fn delivery_result_from_number(number: u8) -> Option<DeliveryResult> {
     Some(match number {
         0 => DeliveryResult::Delivered,
         1 => DeliveryResult::Failed,
@@ -166,9 +171,10 @@ pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreE
 pub(super) fn read_outbox_row(number: u64, bytes: &[u8]) -> Result<OutboxRow, StoreError> {
     let row: OutboxRecord<'_> = record::decode(bytes)?;
     let recipient = |(address, result, error): &(&str, u8, &str)| {
-        let unknown =
-            || record::corrupt::<OutboxRecord<'_>>(&format_args!("result {result} of a recipient"));
-        let result = recipient_result_of(*result, error).ok_or_else(unknown)?;
+        let unknown = || {
+            record::invalid_row::<OutboxRecord<'_>>(&format_args!("result {result} of a recipient"))
+        };
+        let result = recipient_result_from_fields(*result, error).ok_or_else(unknown)?;
         Ok(Recipient {
             address: (*address).into(),
             result,
@@ -185,8 +191,8 @@ pub(super) fn read_outbox_row(number: u64, bytes: &[u8]) -> Result<OutboxRow, St
         channel: ChannelId(row.channel),
         check: CheckId(row.check),
         flip: FlipNumber(row.flip),
-        event: event_of(row.event).ok_or_else(|| {
-            record::corrupt::<OutboxRecord<'_>>(&format_args!("event {}", row.event))
+        event: event_from_number(row.event).ok_or_else(|| {
+            record::invalid_row::<OutboxRecord<'_>>(&format_args!("event {}", row.event))
         })?,
         at: Timestamp::from_micros(row.at),
         queued: Timestamp::from_micros(row.queued),
@@ -198,11 +204,11 @@ pub(super) fn read_outbox_row(number: u64, bytes: &[u8]) -> Result<OutboxRow, St
         dropped_before: row.skipped,
         deleted_check: row.gone.map(|(name, key)| {
             Box::new(DeletedCheck {
-                labels: labels_of((name, slug, tags)),
+                labels: labels_from_stored((name, slug, tags)),
                 unique_key: UniqueKey::from_bytes(key),
             })
         }),
-        alerted_labels: row.told_as.map(|names| Arc::new(labels_of(names))),
+        alerted_labels: row.told_as.map(|names| Arc::new(labels_from_stored(names))),
         part: row.part.map(|(last, attempts)| MessagePart {
             last_row: DeliveryNumber(last),
             attempts,
@@ -214,18 +220,19 @@ pub(super) fn read_outbox_row(number: u64, bytes: &[u8]) -> Result<OutboxRow, St
 /// Reads an entry of the log of deliveries.
 pub(super) fn read_delivery(number: u64, bytes: &[u8]) -> Result<DeliveryRecord, StoreError> {
     let row: DeliveryLogRecord<'_> = record::decode(bytes)?;
-    let corrupt = |what, number: u8| {
-        record::corrupt::<DeliveryLogRecord<'_>>(&format_args!("{what} {number}"))
+    let invalid_row = |what, number: u8| {
+        record::invalid_row::<DeliveryLogRecord<'_>>(&format_args!("{what} {number}"))
     };
     Ok(DeliveryRecord {
         number: DeliveryNumber(number),
         channel: ChannelId(row.channel),
         check: CheckId(row.check),
         flip: FlipNumber(row.flip),
-        event: event_of(row.event).ok_or_else(|| corrupt("event", row.event))?,
+        event: event_from_number(row.event).ok_or_else(|| invalid_row("event", row.event))?,
         queued: Timestamp::from_micros(row.queued),
         finished: Timestamp::from_micros(row.finished),
-        result: outcome_of(row.outcome).ok_or_else(|| corrupt("outcome", row.outcome))?,
+        result: delivery_result_from_number(row.outcome)
+            .ok_or_else(|| invalid_row("outcome", row.outcome))?,
         attempts: row.attempts,
         status: row.status,
         reason: row.reason.into(),
@@ -244,7 +251,7 @@ impl Batch {
         let mut bytes = Vec::new();
         for outbox_row in rows {
             let recipient = |recipient: &'a Recipient| {
-                let (result, error) = recipient_numbers(&recipient.result);
+                let (result, error) = recipient_result_fields(&recipient.result);
                 (&*recipient.address, result, error)
             };
             let row = OutboxRecord {
@@ -310,7 +317,7 @@ impl Batch {
                 event: event_number(delivery.event),
                 queued: delivery.queued.micros(),
                 finished: delivery.finished.micros(),
-                outcome: outcome_number(delivery.result),
+                outcome: delivery_result_number(delivery.result),
                 attempts: delivery.attempts,
                 status: delivery.status,
                 reason: &delivery.reason,

@@ -42,7 +42,7 @@ impl Medium {
     /// Returns an error if the file cannot be read or a server has it open.
     pub fn read_only(directory: &Path) -> Result<Self, StoreError> {
         let path = directory.join(FILE_NAME);
-        let failed = |error| StoreError::Directory(path.clone(), error);
+        let failed = |error| StoreError::Path(path.clone(), error);
         let file = File::open(&path).map_err(failed)?;
         file.try_lock_shared()
             .map_err(|_| StoreError::InUse(path.clone()))?;
@@ -51,7 +51,7 @@ impl Medium {
         let log = match File::open(&journal).and_then(Overlay::new) {
             Ok(storage) => read_only_log(&journal, Arc::new(storage))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BackendLog::None,
-            Err(error) => return Err(StoreError::Directory(journal, error)),
+            Err(error) => return Err(StoreError::Path(journal, error)),
         };
         Ok(Self::Backend {
             database: Arc::new(database),

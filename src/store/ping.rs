@@ -552,7 +552,7 @@ fn verify_place(found: (CheckId, u64), expected: (CheckId, u64)) -> Result<(), S
     if found == expected {
         Ok(())
     } else {
-        Err(record::corrupt::<PingRecord<'_>>(
+        Err(record::invalid_row::<PingRecord<'_>>(
             &"it does not continue the chain of its check",
         ))
     }

@@ -281,7 +281,7 @@ fn read_health_issue((since, reason): (i64, &str)) -> (Timestamp, Box<str>) {
     (Timestamp::from_micros(since), reason.into())
 }
 
-fn refused_of((address, since, reason): (&str, i64, &str)) -> RefusedRecipient {
+fn refused_from_stored((address, since, reason): (&str, i64, &str)) -> RefusedRecipient {
     RefusedRecipient {
         address: address.into(),
         since: Timestamp::from_micros(since),
@@ -296,7 +296,7 @@ pub(super) fn read_project(id: u64, bytes: &[u8]) -> Result<Project, StoreError>
         id: ProjectId(id),
         uuid: row.uuid,
         name: ProjectName::parse(row.name)
-            .map_err(|reason| record::corrupt::<ProjectRecord<'_>>(&reason))?,
+            .map_err(|reason| record::invalid_row::<ProjectRecord<'_>>(&reason))?,
         check_limit: row.check_limit,
         ping_log_limit: row.ping_log_limit,
         badge_key: row.badge_key.into(),
@@ -328,7 +328,7 @@ pub(super) fn read_key(id: u64, bytes: &[u8]) -> Result<ProjectKey, StoreError> 
         }),
         SecretRecord::Ping(text) => KeySecret::Ping(
             PingKey::parse(&text)
-                .ok_or_else(|| record::corrupt::<KeyRecord<'_>>(&"not a ping key"))?,
+                .ok_or_else(|| record::invalid_row::<KeyRecord<'_>>(&"not a ping key"))?,
         ),
     };
     Ok(ProjectKey {
@@ -336,7 +336,7 @@ pub(super) fn read_key(id: u64, bytes: &[u8]) -> Result<ProjectKey, StoreError> 
         project: ProjectId(row.project),
         secret,
         label: KeyLabel::parse(row.label)
-            .map_err(|reason| record::corrupt::<KeyRecord<'_>>(&reason))?,
+            .map_err(|reason| record::invalid_row::<KeyRecord<'_>>(&reason))?,
         hint: row.hint.into(),
         created: Timestamp::from_micros(row.created),
         last_use: row.used.map(|(at, from)| KeyUse {
@@ -350,15 +350,15 @@ pub(super) fn read_key(id: u64, bytes: &[u8]) -> Result<ProjectKey, StoreError> 
 pub(super) fn read_channel(id: u64, bytes: &[u8]) -> Result<Channel, StoreError> {
     let row: ChannelRecord<'_> = record::decode(bytes)?;
     let kind = channels::find_kind(row.kind)
-        .ok_or_else(|| record::corrupt::<ChannelRecord<'_>>(&"not a kind of channel"))?;
+        .ok_or_else(|| record::invalid_row::<ChannelRecord<'_>>(&"not a kind of channel"))?;
     Ok(Channel {
         id: ChannelId(id),
         uuid: row.uuid,
         project: ProjectId(row.project),
         name: ChannelName::parse(row.name)
-            .map_err(|reason| record::corrupt::<ChannelRecord<'_>>(&reason))?,
+            .map_err(|reason| record::invalid_row::<ChannelRecord<'_>>(&reason))?,
         settings: ChannelSettings::from_incomplete(kind, row.settings)
-            .map_err(|error| record::corrupt::<ChannelRecord<'_>>(&error))?,
+            .map_err(|error| record::invalid_row::<ChannelRecord<'_>>(&error))?,
         set_by_operator: row.operator,
         health: ChannelHealth {
             disabled: row.disabled.map(read_health_issue),
@@ -369,7 +369,7 @@ pub(super) fn read_channel(id: u64, bytes: &[u8]) -> Result<Channel, StoreError>
                 None => DeliveryProof::None,
             },
             unsubscribed: row.unsubscribed.into_iter().map(Into::into).collect(),
-            refused: row.refused.into_iter().map(refused_of).collect(),
+            refused: row.refused.into_iter().map(refused_from_stored).collect(),
         },
     })
 }

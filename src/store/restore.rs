@@ -35,7 +35,7 @@ impl DatabaseRestore {
     /// or if the system refuses an operation.
     pub fn begin(directory: &Path, force: bool) -> Result<Self, StoreError> {
         let path = directory.join(FILE_NAME);
-        let directory_error = |error| StoreError::Directory(directory.into(), error);
+        let directory_error = |error| StoreError::Path(directory.into(), error);
         create_private_directory(directory).map_err(directory_error)?;
         let locked = File::open(directory).map_err(directory_error)?;
         lock(&locked, &path)?;
@@ -45,7 +45,7 @@ impl DatabaseRestore {
         }
         let replaced = match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(StoreError::Directory(path, error)),
+            Err(error) => return Err(StoreError::Path(path, error)),
             Ok(_) if !force => return Err(StoreError::Occupied(path)),
             Ok(found) if found.is_symlink() => {
                 let reason = "it is a link: give the directory that it leads to with --data".into();
@@ -53,7 +53,7 @@ impl DatabaseRestore {
             }
             Ok(_) => {
                 let file = open_database_file(&path)
-                    .map_err(|error| StoreError::Directory(path.clone(), error))?;
+                    .map_err(|error| StoreError::Path(path.clone(), error))?;
                 lock(&file, &path)?;
                 Some(file)
             }
@@ -127,7 +127,7 @@ impl DatabaseRestore {
                     ..row
                 }])?,
                 // The first startup moves it to quarantine.
-                Err(StoreError::Corrupt { .. }) => {}
+                Err(StoreError::InvalidRow { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -136,7 +136,7 @@ impl DatabaseRestore {
         drop(store);
         let from = work_directory.join(FILE_NAME);
         let to = self.directory.join(FILE_NAME);
-        let file_error = |error| StoreError::Directory(to.clone(), error);
+        let file_error = |error| StoreError::Path(to.clone(), error);
         // The journal belongs to the database that is replaced.
         fs::rename(&from, &to)
             .and_then(|()| self.locks.0.sync_all())
@@ -161,7 +161,7 @@ impl Drop for DatabaseRestore {
 fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
     file.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => StoreError::InUse(path.into()),
-        TryLockError::Error(error) => StoreError::Directory(path.into(), error),
+        TryLockError::Error(error) => StoreError::Path(path.into(), error),
     })
 }
 

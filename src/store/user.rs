@@ -224,21 +224,21 @@ pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
     let zone = row
         .zone
         .map(|name| {
-            Timezone::parse(name).map_err(|error| record::corrupt::<UserRecord<'_>>(&error))
+            Timezone::parse(name).map_err(|error| record::invalid_row::<UserRecord<'_>>(&error))
         })
         .transpose()?;
-    let theme =
-        Theme::parse(row.theme).ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not a theme"))?;
+    let theme = Theme::parse(row.theme)
+        .ok_or_else(|| record::invalid_row::<UserRecord<'_>>(&"not a theme"))?;
     let order = row
         .sort
         .map(|sort| {
             SortOrder::parse(&sort)
-                .ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not a sort order"))
+                .ok_or_else(|| record::invalid_row::<UserRecord<'_>>(&"not a sort order"))
         })
         .transpose()?;
     let rows = row.rows.map(|rows| {
         ListPreferences::parse_page_size(&rows.to_string())
-            .ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not a page size"))
+            .ok_or_else(|| record::invalid_row::<UserRecord<'_>>(&"not a page size"))
     });
     let defaults = ListPreferences::default();
     let list = ListPreferences {
@@ -258,7 +258,7 @@ pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
         id: UserId(id),
         uuid: row.uuid,
         name: UserName::parse(row.name)
-            .map_err(|reason| record::corrupt::<UserRecord<'_>>(&reason))?,
+            .map_err(|reason| record::invalid_row::<UserRecord<'_>>(&reason))?,
         password: row.password.map(PasswordHash::new),
         second_factor: row.second.map(second),
         grant: row

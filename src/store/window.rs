@@ -67,7 +67,7 @@ pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), StoreEr
 pub(super) fn read_window(id: u64, bytes: &[u8]) -> Result<MaintenanceWindow, StoreError> {
     let row: WindowRecord<'_> = record::decode(bytes)?;
     let corrupt_field = |field: &str| {
-        record::corrupt::<WindowRecord<'_>>(&format_args!("`{field}` of window {id}"))
+        record::invalid_row::<WindowRecord<'_>>(&format_args!("`{field}` of window {id}"))
     };
     Ok(MaintenanceWindow {
         id: WindowId(id),

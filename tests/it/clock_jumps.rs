@@ -9,10 +9,10 @@ use overdue::domain::check::CheckState;
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit};
 use overdue::domain::flip::{Flip, FlipCause};
 use overdue::domain::ids::{ChannelId, CheckId, ProjectId};
+use overdue::domain::number::{FailureThreshold, Seconds};
 use overdue::domain::ping::PingKind;
 use overdue::domain::project::ChannelName;
 use overdue::domain::status::Status;
-use overdue::domain::text::{FailureThreshold, Seconds};
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::command::{Command, CommandOutcome, NewChannel};
 use overdue::store::Medium;
@@ -64,7 +64,7 @@ fn wait(engine: &mut TestEngine, secs: i64) {
 }
 
 /// Shifts the clock forward or back.
-fn step_clock(engine: &mut TestEngine, micros: i64) {
+fn shift_clock(engine: &mut TestEngine, micros: i64) {
     engine
         .clock
         .jump_to(engine.handle.now().plus_micros(micros));
@@ -209,7 +209,7 @@ fn times_that_a_start_finds_in_the_future_are_corrected_after_an_hour_too() {
 }
 
 #[test]
-fn no_step_of_the_clock_prunes_flips() {
+fn no_clock_jump_prunes_flips() {
     for restarts in [false, true] {
         let disk = Disk::default();
         let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING));
@@ -235,7 +235,7 @@ fn no_step_of_the_clock_prunes_flips() {
         }
         let ahead = flips(&engine, id);
         assert_eq!(ahead.len(), count + 2, "down in the silence, and up again");
-        step_clock(&mut engine, -120 * DAY * 1_000_000);
+        shift_clock(&mut engine, -120 * DAY * 1_000_000);
         if restarts {
             engine = restart(engine, disk.medium(), true);
         }
@@ -262,7 +262,7 @@ fn a_clock_that_is_stable_for_an_hour_prunes_despite_frequent_restarts() {
     engine.create_project(100);
     let id = engine.create_check(7);
     engine.batch([PingKind::Fail, PingKind::Success].map(|kind| ping(7, kind, "")));
-    step_clock(&mut engine, 120 * DAY * 1_000_000);
+    shift_clock(&mut engine, 120 * DAY * 1_000_000);
     for _ in 0..2 {
         engine.execute(ping(7, PingKind::Success, ""));
         assert!(flips(&engine, id).len() >= 3);
@@ -281,7 +281,7 @@ fn a_clock_that_is_stable_for_an_hour_prunes_despite_frequent_restarts() {
 }
 
 #[test]
-fn times_never_decrease_when_the_clock_steps_back_under_five_seconds() {
+fn times_never_decrease_when_the_clock_is_set_back_under_five_seconds() {
     let disk = Disk::default();
     let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING));
     engine.create_project(1000);
@@ -303,7 +303,7 @@ fn times_never_decrease_when_the_clock_steps_back_under_five_seconds() {
                 .jump_to(engine.handle.now().plus_micros(-4_999_999));
             engine = restart(engine, disk.medium(), round % 2 == 0);
         } else if round % 5 == 2 {
-            step_clock(&mut engine, -4_999_999);
+            shift_clock(&mut engine, -4_999_999);
         } else {
             engine.clock.set(engine.handle.now().plus_secs(6));
         }
@@ -324,10 +324,10 @@ fn times_never_decrease_when_the_clock_steps_back_under_five_seconds() {
         changes.is_sorted_by(|newer, older| newer.at >= older.at),
         "{changes:?}"
     );
-    // Larger steps count at once.
+    // A jump counts at once.
     engine.clock.set(times.remove(0).plus_secs(10));
     engine.execute(ping(7, PingKind::Success, ""));
-    step_clock(&mut engine, -5_000_000);
+    shift_clock(&mut engine, -5_000_000);
     let now = engine.handle.now();
     engine.execute(ping(7, PingKind::Success, ""));
     assert_eq!(check_state(&engine, id).last_ping, Some(now));
@@ -340,9 +340,9 @@ fn flips_are_found_by_their_times_in_any_order_of_arrival() {
     let id = engine.create_check(7);
     engine.batch([PingKind::Success, PingKind::Fail].map(|kind| ping(7, kind, "")));
     // The clock is far behind for a while.
-    step_clock(&mut engine, -200 * DAY * 1_000_000);
+    shift_clock(&mut engine, -200 * DAY * 1_000_000);
     engine.batch([PingKind::Success, PingKind::Fail].map(|kind| ping(7, kind, "")));
-    step_clock(&mut engine, (200 * DAY + HOUR) * 1_000_000);
+    shift_clock(&mut engine, (200 * DAY + HOUR) * 1_000_000);
     engine.execute(ping(7, PingKind::Success, ""));
     let counts = |engine: &TestEngine| {
         let times = [0, HOUR, -200 * DAY].map(|secs| BEGINNING.plus_secs(secs));
@@ -387,7 +387,7 @@ fn flips_are_read_no_further_back_than_requested_unless_the_clock_was_set_back()
     drop(engine);
     let mut engine = start(disk.medium(), &clock);
     assert!(!goes_on(&engine));
-    step_clock(&mut engine, -HOUR * 1_000_000);
+    shift_clock(&mut engine, -HOUR * 1_000_000);
     engine.execute(ping(7, PingKind::Success, ""));
     assert!(goes_on(&engine));
     drop(engine);
@@ -400,7 +400,7 @@ fn a_run_that_ends_before_its_start_by_the_clock_has_no_duration() {
     engine.create_project(100);
     let id = engine.create_check(7);
     engine.execute(ping(7, PingKind::Start, ""));
-    step_clock(&mut engine, -MINUTE * 1_000_000);
+    shift_clock(&mut engine, -MINUTE * 1_000_000);
     engine.execute(ping(7, PingKind::Success, ""));
     assert_eq!(
         (
@@ -414,7 +414,7 @@ fn a_run_that_ends_before_its_start_by_the_clock_has_no_duration() {
 }
 
 #[test]
-fn every_step_of_five_seconds_or_more_is_one_line_in_the_log() {
+fn every_jump_is_one_line_in_the_log() {
     let disk = Disk::default();
     let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING));
     engine.create_project(100);
@@ -426,7 +426,7 @@ fn every_step_of_five_seconds_or_more_is_one_line_in_the_log() {
             ..CheckEdit::default()
         }),
     ));
-    for (step, words) in [
+    for (micros, words) in [
         (4_999_999, None),
         (-4_999_999, None),
         (5_000_000, Some("forward by 5 s")),
@@ -435,14 +435,14 @@ fn every_step_of_five_seconds_or_more_is_one_line_in_the_log() {
         (-120 * DAY * 1_000_000, Some("back by 10368000 s")),
     ] {
         let lines = log_lines_with("clock", || {
-            step_clock(&mut engine, step);
+            shift_clock(&mut engine, micros);
             engine.execute(ping(7, PingKind::Success, ""));
             wait(&mut engine, 2 * HOUR);
         });
         assert_eq!(
             lines.len(),
             usize::from(words.is_some()),
-            "{step}: {lines:?}"
+            "{micros}: {lines:?}"
         );
         assert!(
             lines.iter().all(|line| line.contains(words.unwrap())),
@@ -450,7 +450,7 @@ fn every_step_of_five_seconds_or_more_is_one_line_in_the_log() {
         );
         engine.execute(ping(7, PingKind::Success, ""));
     }
-    // Passing time is no step.
+    // Passing time is no jump.
     assert_eq!(
         log_lines_with("clock", || wait(&mut engine, DAY)),
         <[&str; 0]>::default()
@@ -525,7 +525,7 @@ fn a_missed_ping_alerts_in_time_after_the_clock_was_once_ahead() {
         webhook(&mut engine);
         let id = create_watched_check(&mut engine, 7);
         engine.execute(ping(7, PingKind::Success, ""));
-        step_clock(&mut engine, 120 * DAY * 1_000_000);
+        shift_clock(&mut engine, 120 * DAY * 1_000_000);
         wait(&mut engine, MINUTE);
         engine
             .clock
@@ -601,7 +601,7 @@ fn an_alert_that_was_held_while_the_clock_was_ahead_is_sent_in_time() {
     });
     engine.execute(ping(7, PingKind::Fail, ""));
     wait(&mut engine, MINUTE);
-    step_clock(&mut engine, 120 * DAY * 1_000_000);
+    shift_clock(&mut engine, 120 * DAY * 1_000_000);
     let NotificationState::Pending {
         at,
         reason: HoldReason::BelowThreshold,
@@ -610,7 +610,7 @@ fn an_alert_that_was_held_while_the_clock_was_ahead_is_sent_in_time() {
         panic!("{:?}", check_state(&engine, id).notification)
     };
     assert!(at > BEGINNING.plus_secs(120 * DAY));
-    step_clock(&mut engine, -120 * DAY * 1_000_000);
+    shift_clock(&mut engine, -120 * DAY * 1_000_000);
     wait(&mut engine, HOUR);
     // Pings that the check missed count neither for the time of the other clock nor twice.
     let CheckState {

@@ -7,10 +7,11 @@ use overdue::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
 use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::flip::FlipCause;
 use overdue::domain::ids::ProjectId;
+use overdue::domain::number::Seconds;
 use overdue::domain::ping::{PingKind, PingMeaning};
 use overdue::domain::project::ChannelName;
 use overdue::domain::status::{Status, VisibleStatus};
-use overdue::domain::text::{Description, Keywords, Seconds};
+use overdue::domain::text::{Description, Keywords};
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::HousekeepingLimits;
 use overdue::engine::command::{

@@ -20,6 +20,7 @@ use overdue::domain::import_contents::{
 use overdue::domain::import_item::{ImportId, ImportItemCounts, ImportMode, NumberedFlip};
 use overdue::domain::legacy_keys::{LegacyBadgeKey, LegacySecret};
 use overdue::domain::maintenance_window::WindowTimes;
+use overdue::domain::number::FailureThreshold;
 use overdue::domain::ping::{PingKind, PingMethod, PingOrigin, PingScheme};
 use overdue::domain::project::{
     BadgeSecret, ChannelName, KeyAccess, KeyLabel, KeySecret, KeyUse, PingKey, ProjectName,
@@ -28,7 +29,7 @@ use overdue::domain::project::{
 use overdue::domain::recent_outcomes::{RecentOutcomes, RunOutcome};
 use overdue::domain::schedule::Schedule;
 use overdue::domain::status::Status;
-use overdue::domain::text::{FailureThreshold, Name, Slug, Tags};
+use overdue::domain::text::{Name, Slug, Tags};
 use overdue::domain::timestamp::Timestamp;
 use overdue::domain::timezone::Timezone;
 use overdue::domain::user::preferences::{ListPreferences, SortOrder, Theme, UserPreferences};

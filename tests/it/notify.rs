@@ -5,7 +5,7 @@ mod commands;
 mod long_outage;
 mod mail_pings;
 mod recipients;
-mod reminders_and_self_alerts;
+mod reminders_and_notices;
 mod resending;
 
 use std::sync::Arc;

@@ -15,11 +15,12 @@ use overdue::domain::alert::{
 use overdue::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit};
 use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
+use overdue::domain::number::{FailureThreshold, Seconds};
 use overdue::domain::ping::PingKind;
 use overdue::domain::project::{ChannelName, KeyLabel, KeySecret, SecretHash};
 use overdue::domain::schedule::Schedule;
 use overdue::domain::status::Status;
-use overdue::domain::text::{FailureThreshold, Name, Seconds};
+use overdue::domain::text::Name;
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::HousekeepingLimits;
 use overdue::engine::command::{

@@ -128,7 +128,7 @@ fn a_request_with_unique_costs_the_same_whatever_the_number_of_checks() {
         badge: Uuid::from_u128(1 << 103),
     };
     let edit = CheckEdit {
-        timeout: Some(overdue::domain::text::Seconds::DAY),
+        timeout: Some(overdue::domain::number::Seconds::DAY),
         ..named_edit(*count)
     };
     let upsert = CreateCheckRequest {

@@ -1,10 +1,10 @@
-// Runs journeys of this directory, each against a server of its own, in Debian's Chromium.
+// Runs scenarios of this directory, each against a server of its own, in Debian's Chromium.
 //
-//   node tests/web/main.js BINARY MODULES OUT [all | JOURNEY…]
+//   node tests/web/main.js BINARY MODULES OUT [all | SCENARIO…]
 //
-// MODULES is a node_modules with playwright-core and axe-core; pictures go to OUT. Two journeys go on at the same time, since some wait for
-// the clock. Those that measure go alone, and those that are only for whoever asks have to be named. What fails is tried once more, alone:
-// it has failed if it does so again.
+// MODULES is a node_modules with playwright-core and axe-core; pictures go to OUT. Two scenarios go on at the same time, since some wait
+// for the clock. Those that measure go alone, and those with `whenNamed` run only if named. What fails is tried once more, alone: it has
+// failed if it does so again.
 'use strict';
 const fs = require('node:fs');
 const path = require('node:path');
@@ -18,18 +18,18 @@ const axe = fs.readFileSync(load.resolve('axe-core/axe.min.js'), 'utf8');
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 // Those that are tried with every change.
 const USUAL = ['keyboard', 'plain', 'edit', 'list', 'hostile', 'live'];
-// A journey that has not come to its end by then never will.
+// A scenario that has not come to its end by then never will.
 const PATIENCE = 900_000;
 
-const journey = name => require(`./${name}`);
+const scenario = name => require(`./${name}`);
 
 async function run(name, browser) {
   let server, watched;
   const late = new Promise((_, fail) => setTimeout(() => fail(new Error('took too long')), PATIENCE).unref());
   try {
-    server = await Server.start(binary, journey(name).flags ?? ['--auth', 'none']);
+    server = await Server.start(binary, scenario(name).flags ?? ['--auth', 'none']);
     watched = new Watched(browser, server, { axe, out });
-    await Promise.race([journey(name).go({ server, thorough: wanted.length > 0, ...watched.tools() }), late]);
+    await Promise.race([scenario(name).go({ server, thorough: wanted.length > 0, ...watched.tools() }), late]);
     return watched.findings;
   } catch (error) {
     return [...watched?.findings ?? [], error.stack];
@@ -43,8 +43,8 @@ async function run(name, browser) {
   fs.mkdirSync(out, { recursive: true });
   const found = fs.readdirSync(__dirname).map(file => path.basename(file, '.js')).filter(name => !['main', 'support'].includes(name));
   const unknown = wanted.filter(name => name !== 'all' && !found.includes(name));
-  if (unknown.length) throw new Error(`there is no journey ${unknown.join(', ')}, only ${found.join(', ')}`);
-  const isWanted = wanted.includes('all') ? name => !journey(name).whenNamed : name => (wanted.length ? wanted : USUAL).includes(name);
+  if (unknown.length) throw new Error(`there is no scenario ${unknown.join(', ')}, only ${found.join(', ')}`);
+  const isWanted = wanted.includes('all') ? name => !scenario(name).whenNamed : name => (wanted.length ? wanted : USUAL).includes(name);
   const names = found.filter(isWanted);
   // The name is one of ours, but not one that browsers trust.
   const args = ['--no-sandbox', '--disable-gpu', '--host-resolver-rules=MAP nas.test 127.0.0.1'];
@@ -61,9 +61,10 @@ async function run(name, browser) {
     }
     return failed;
   }
-  const alone = names.filter(name => journey(name).alone);
+  const alone = names.filter(name => scenario(name).alone);
   // What waits begins first.
-  const together = names.filter(name => !alone.includes(name)).sort((one, other) => (journey(other).waits ?? 0) - (journey(one).waits ?? 0));
+  const together = names.filter(name => !alone.includes(name));
+  together.sort((one, other) => (scenario(other).waits ?? 0) - (scenario(one).waits ?? 0));
   const failed = [...(await Promise.all([go(together), go(together)])).flat(), ...await go(alone)];
   if (failed.length) console.log(`once more, alone: ${failed.join(', ')}`);
   if (!browser.isConnected()) browser = await launch();

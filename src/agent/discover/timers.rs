@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::{CheckProposal, CheckProposer, DiscoveryResult, JobEdit, SkippedJob};
 use crate::domain::check::CheckSettings;
+use crate::domain::number::Seconds;
 use crate::domain::schedule::Schedule;
-use crate::domain::text::Seconds;
 
 /// Arguments of `systemctl` that list timers.
 pub const LIST_TIMERS_ARGS: [&str; 4] = ["list-timers", "--all", "--output=json", "--no-pager"];

@@ -16,8 +16,8 @@ use crate::channels::send_step::SendStep;
 use crate::channels::{SendAttempt, has_plain_form, prepare};
 use crate::domain::check::CheckSettings;
 use crate::domain::flip::FlipCause;
+use crate::domain::number::Seconds;
 use crate::domain::status::Status;
-use crate::domain::text::Seconds;
 
 const LONG: LengthLimit = LengthLimit(100_000, LengthUnit::Bytes);
 

@@ -12,10 +12,11 @@ use crate::channels::alert::{
 use crate::channels::alert_text;
 use crate::domain::check::CheckSettings;
 use crate::domain::flip::{Flip, FlipCause};
+use crate::domain::number::Seconds;
 use crate::domain::ping::{PingKind, PingScheme};
 use crate::domain::schedule::Schedule;
 use crate::domain::status::Status;
-use crate::domain::text::{Description, Name, Seconds, Slug, Tags};
+use crate::domain::text::{Description, Name, Slug, Tags};
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::domain::timezone::Timezone;
 

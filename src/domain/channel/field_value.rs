@@ -3,6 +3,7 @@
 
 use std::net::Ipv6Addr;
 
+use crate::domain::formatting::format_seconds;
 use crate::domain::timezone::Timezone;
 
 /// Maximum length of a URL in bytes.
@@ -124,16 +125,6 @@ pub fn parse_duration(text: &str, min: i64, max: i64) -> Result<i64, String> {
             format_seconds(max)
         )
     })
-}
-
-/// Formats seconds in the largest unit that divides them.
-fn format_seconds(seconds: i64) -> String {
-    let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
-    let unit = units
-        .into_iter()
-        .find(|(_, unit)| seconds % unit == 0)
-        .unwrap_or(("s", 1));
-    format!("{}{}", seconds / unit.1, unit.0)
 }
 
 /// Parses a time range into the minutes of the day at which it begins and ends.

@@ -6,9 +6,10 @@ use uuid::Uuid;
 
 use crate::domain::formatting::format_duration;
 use crate::domain::ids::ChannelId;
+use crate::domain::number::{FailureThreshold, Seconds};
 use crate::domain::parents::Parents;
 use crate::domain::schedule::Schedule;
-use crate::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags};
+use crate::domain::text::{Description, Keywords, Name, Slug, Tags};
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::domain::timezone::Timezone;
 

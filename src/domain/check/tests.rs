@@ -5,8 +5,8 @@ mod deadline;
 use super::*;
 use crate::domain::alert::HoldReason;
 use crate::domain::flip::FlipDirection;
+use crate::domain::number::Seconds;
 use crate::domain::schedule::Schedule;
-use crate::domain::text::Seconds;
 use std::num::NonZeroU8;
 
 use proptest::prelude::*;

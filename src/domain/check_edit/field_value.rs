@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::ChannelSelection;
+use crate::domain::number::{Seconds, SecondsError};
 use crate::domain::schedule::{Schedule, ScheduleError};
-use crate::domain::text::{
-    Description, Keywords, Name, Seconds, SecondsError, Slug, Tags, TextError,
-};
+use crate::domain::text::{Description, Keywords, Name, Slug, Tags, TextError};
 use crate::domain::timezone::{Timezone, UnknownTimezone};
 
 /// Value of a field, as text, JSON and files carry it.

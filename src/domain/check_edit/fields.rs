@@ -11,8 +11,9 @@ use super::field_value::{
 };
 use crate::domain::check::CheckSettings;
 use crate::domain::check_edit::ChannelSelection;
+use crate::domain::number::Seconds;
 use crate::domain::schedule::Schedule;
-use crate::domain::text::{Description, Keywords, Name, Seconds, Slug, Tags, TextError};
+use crate::domain::text::{Description, Keywords, Name, Slug, Tags, TextError};
 use crate::domain::timezone::Timezone;
 
 /// Fields to change. Fields that are `None` stay, or get their defaults in a new check.

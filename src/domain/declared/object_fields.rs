@@ -5,8 +5,10 @@ use crate::domain::channel::{ChannelKind, ChannelSettings, Requirement, SettingF
 use crate::domain::check::CheckSettings;
 use crate::domain::check_edit::field_value::{CheckFieldType, CheckFieldValue};
 use crate::domain::check_edit::fields::{self, CheckField};
+use crate::domain::formatting::format_seconds;
 use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes};
-use crate::domain::text::{FailureThreshold, Tags};
+use crate::domain::number::FailureThreshold;
+use crate::domain::text::Tags;
 use crate::domain::timestamp::Timestamp;
 
 /// Value of a field.
@@ -107,16 +109,6 @@ fn flatten_tables(fields: &ObjectFields) -> Vec<(Box<str>, &ObjectValue)> {
     all
 }
 
-/// Formats seconds as in files, in the largest unit that divides them: `90s`, `15m`, `2h`, `1d`.
-pub fn format_seconds(seconds: i64) -> Box<str> {
-    let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
-    let (name, unit) = units
-        .into_iter()
-        .find(|(_, unit)| seconds % unit == 0)
-        .unwrap_or(("s", 1));
-    format!("{}{name}", seconds / unit).into()
-}
-
 /// Formats a time as in files: RFC 3339.
 fn timestamp_value(at: Timestamp) -> ObjectValue {
     let mut text = String::new();
@@ -156,7 +148,7 @@ fn check_field_value(field: &CheckField, settings: &CheckSettings) -> Option<Obj
     Some(match (value, field.field_type) {
         (CheckFieldValue::Flag(flag), _) => ObjectValue::Flag(flag),
         (CheckFieldValue::Number(seconds), CheckFieldType::Duration) => {
-            ObjectValue::Text(format_seconds(seconds))
+            ObjectValue::Text(format_seconds(seconds).into())
         }
         (CheckFieldValue::Number(number), _) => ObjectValue::Number(number),
         (CheckFieldValue::Text(text), CheckFieldType::Tags) => list_or_text(&text, " "),
@@ -259,7 +251,7 @@ pub fn window_fields(window_tags: &Tags, times: &WindowTimes) -> ObjectFields {
             }
             fields.push((
                 "for".into(),
-                ObjectValue::Text(format_seconds(i64::from(*minutes) * 60)),
+                ObjectValue::Text(format_seconds(i64::from(*minutes) * 60).into()),
             ));
         }
     }

@@ -7,8 +7,8 @@ use super::*;
 use crate::domain::alert::{HoldReason, NotificationState};
 use crate::domain::check::OngoingRun;
 use crate::domain::ids::{CheckId, ProjectId};
+use crate::domain::number::Seconds;
 use crate::domain::schedule::Schedule;
-use crate::domain::text::Seconds;
 use crate::domain::timezone::Timezone;
 
 fn moment(text: &str) -> Timestamp {

@@ -67,7 +67,7 @@ impl WorkingState {
 
     /// Records that a channel was notified of all checks of its audience that are down, by a
     /// reminder that names them.
-    pub(super) fn record_reminded(&mut self, id: ChannelId) {
+    pub(super) fn set_notified_by_reminder(&mut self, id: ChannelId) {
         let Some(channel) = self.state.channel(id) else {
             return;
         };

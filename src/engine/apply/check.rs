@@ -10,8 +10,8 @@ use crate::domain::check::{Check, CheckSettings, CheckState};
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::flip::Flip;
 use crate::domain::ids::{Arrival, ChannelId, CheckId, ProjectId};
+use crate::domain::number::FailureThreshold;
 use crate::domain::parents::Parents;
-use crate::domain::text::FailureThreshold;
 use crate::domain::timestamp::Timestamp;
 
 /// Maximum number of children of a check that are evaluated before it changes. The next tick

@@ -199,7 +199,7 @@ impl WorkingState {
                 }
                 self.record_unsent(row, final_result);
                 if final_result == DeliveryResult::Delivered && row.event == AlertEvent::StillDown {
-                    self.record_reminded(channel);
+                    self.set_notified_by_reminder(channel);
                 }
             }
             match result {

@@ -46,7 +46,7 @@ pub(super) fn read_audience_states(
     for delivery in snapshot.deliveries_before(DeliveryNumber(u64::MAX))? {
         let delivery = match delivery {
             Ok(delivery) => delivery,
-            Err(StoreError::Corrupt { .. }) => continue,
+            Err(StoreError::InvalidRow { .. }) => continue,
             Err(_) => break,
         };
         if (delivery.event, delivery.result) == (AlertEvent::StillDown, DeliveryResult::Delivered) {

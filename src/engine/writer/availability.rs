@@ -7,10 +7,10 @@ use crate::domain::alert::Outage;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::util::clock::ClockReading;
 
-/// Interval at which the last available time is stored with other writes, and the interval at which
-/// it is stored on its own.
-const AVAILABILITY_INTERVAL: Duration = Duration::from_secs(10);
-const MAX_AVAILABILITY_INTERVAL: Duration = Duration::from_secs(600);
+/// Interval at which the last available time is stored together with other data.
+const INTERVAL_WITH_WRITES: Duration = Duration::from_secs(10);
+/// Interval at which the last available time is stored if nothing else is written.
+const INTERVAL_WITHOUT_WRITES: Duration = Duration::from_secs(600);
 
 /// Availability for pings. Pure: the caller supplies events and times.
 #[derive(Debug)]
@@ -115,9 +115,9 @@ impl PingAvailability {
     pub(super) fn is_store_due(&self, uptime: Duration, written_anyway: bool) -> bool {
         match self.stored_at {
             _ if !self.accepts_pings => false,
-            Some(stored_at) if written_anyway => uptime >= stored_at + AVAILABILITY_INTERVAL,
+            Some(stored_at) if written_anyway => uptime >= stored_at + INTERVAL_WITH_WRITES,
             None if written_anyway => true,
-            stored_at => uptime >= stored_at.unwrap_or(self.started) + MAX_AVAILABILITY_INTERVAL,
+            stored_at => uptime >= stored_at.unwrap_or(self.started) + INTERVAL_WITHOUT_WRITES,
         }
     }
 

@@ -31,7 +31,7 @@ impl Writer {
         let work = catch_unwind(AssertUnwindSafe(|| {
             self.apply_and_write(own_commands, commands, body_upload.as_mut())
         }));
-        let (replies, deferred) = match work {
+        let (results, deferred) = match work {
             Ok(Ok(applied)) => applied,
             Ok(Err(error)) => {
                 self.is_disk_full = error.is_full();
@@ -69,10 +69,10 @@ impl Writer {
             let caller = if has_more_chunks { callers.pop() } else { None };
             self.continue_upload(body_upload, caller);
         }
-        let mut replies = replies.into_iter();
+        let mut results = results.into_iter();
         let mut deferred = deferred.into_iter().peekable();
         let mut deferred_entries = Vec::new();
-        let deliveries = callers
+        let replies = callers
             .into_iter()
             .enumerate()
             .filter_map(|(index, (route, reply))| {
@@ -84,9 +84,9 @@ impl Writer {
                     });
                     return None;
                 }
-                replies.next().map(|result| (route, (reply, result)))
+                results.next().map(|result| (route, (reply, result)))
             });
-        self.shared.reply_routes.deliver(deliveries);
+        self.shared.reply_routes.send(replies);
         self.shared.queue.put_back(deferred_entries);
         // Subscribers are notified after the replies to pings.
         feed.notify_subscribers(&changes, &self.memory.working.state);

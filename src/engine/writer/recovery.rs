@@ -203,9 +203,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Checks if the path still leads to the file that was opened. A ping must not be acknowledged
-    /// if the file is about to be lost.
-    pub(super) fn verify_file_exists(&mut self) {
+    /// Stops accepting pings if the path no longer leads to the file that was opened: a ping must
+    /// not be acknowledged if the file is about to be lost.
+    pub(super) fn detect_missing_file(&mut self) {
         let uptime = self.shared.clock.uptime();
         let Self {
             shared, recovery, ..

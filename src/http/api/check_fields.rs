@@ -9,8 +9,9 @@ pub(crate) use document::RequestDocument;
 use crate::domain::check::CheckSettings;
 use crate::domain::check_edit::field_value::InvalidValue;
 use crate::domain::check_edit::{CheckEdit, UniqueField, fields};
+use crate::domain::number::SecondsError;
 use crate::domain::schedule::ScheduleError;
-use crate::domain::text::{SecondsError, Slug, TextError};
+use crate::domain::text::{Slug, TextError};
 use crate::domain::timezone::UnknownTimezone;
 use crate::http::api::ApiVersion;
 

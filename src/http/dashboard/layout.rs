@@ -21,7 +21,7 @@ pub(crate) struct Layout {
     /// True if the viewer has keyboard shortcuts enabled.
     pub(crate) has_shortcuts: bool,
     /// Message about the action that led to the page.
-    pub(crate) notice: Option<FlashMessage>,
+    pub(crate) flash: Option<FlashMessage>,
     /// Messages for the viewer.
     pub(crate) banners: Vec<Banner>,
     /// Project that the page belongs to.
@@ -62,7 +62,7 @@ impl Layout {
             title,
             theme: request.viewer.theme.name(),
             has_shortcuts: request.viewer.has_shortcuts,
-            notice: FlashMessage::from_code(request.query.get("m")),
+            flash: FlashMessage::from_code(request.query.get("m")),
             banners: collect_banners(request),
             project,
             user: request
@@ -82,7 +82,7 @@ impl Layout {
             title: title.into(),
             theme: "system",
             has_shortcuts: true,
-            notice: None,
+            flash: None,
             banners: Vec::new(),
             project: None,
             user: None,

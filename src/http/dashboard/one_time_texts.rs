@@ -1,4 +1,4 @@
-//! Texts that the next page of a user shows once: new secrets, and notices at sign-in. In memory
+//! Texts that the next page of a user shows once: new secrets, and messages at sign-in. In memory
 //! only.
 
 use std::collections::HashMap;

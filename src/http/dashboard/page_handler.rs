@@ -49,7 +49,7 @@ pub(crate) enum PageResponse {
         /// Target of the redirect.
         page: Page,
         /// Message on the target page.
-        notice: Option<FlashMessage>,
+        flash: Option<FlashMessage>,
         /// New mark. `None`: the browser gets none.
         mark: Option<String>,
     },
@@ -431,12 +431,12 @@ async fn handle_page(
             reply::set_header(&mut reply, CLEAR_SITE_DATA, "\"cache\"");
             Ok(reply)
         }
-        PageResponse::Redirect(page, notice) => Ok(with_private_caching(reply::see_other(
-            &redirect_url(dashboard, &page, notice, &back),
+        PageResponse::Redirect(page, flash) => Ok(with_private_caching(reply::see_other(
+            &redirect_url(dashboard, &page, flash, &back),
         ))),
-        PageResponse::RedirectWithMark { page, notice, mark } => {
+        PageResponse::RedirectWithMark { page, flash, mark } => {
             let reply = with_private_caching(reply::see_other(&redirect_url(
-                dashboard, &page, notice, &back,
+                dashboard, &page, flash, &back,
             )));
             Ok(match mark {
                 Some(mark) => with_cookie(reply, &jar.set_mark(&mark)),
@@ -563,7 +563,7 @@ fn url_with_query(dashboard: &DashboardState, page: &Page, query: Option<&str>) 
 fn redirect_url(
     dashboard: &DashboardState,
     page: &Page,
-    notice: Option<FlashMessage>,
+    flash: Option<FlashMessage>,
     back: &ListReturn,
 ) -> String {
     let link = PageLink {
@@ -577,8 +577,8 @@ fn redirect_url(
         _ => link,
     };
     let separator = if link.contains('?') { '&' } else { '?' };
-    notice.map_or_else(
+    flash.map_or_else(
         || link.clone(),
-        |notice| format!("{link}{separator}m={}", notice.code),
+        |flash| format!("{link}{separator}m={}", flash.code),
     )
 }

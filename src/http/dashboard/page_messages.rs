@@ -106,7 +106,7 @@ impl FlashMessage {
     pub(super) fn from_code(code: &str) -> Option<Self> {
         FLASH_MESSAGES
             .iter()
-            .find(|notice| notice.code == code)
+            .find(|flash| flash.code == code)
             .copied()
     }
 }
@@ -161,12 +161,12 @@ mod tests {
 
     #[test]
     fn each_message_is_found_by_its_code() {
-        for notice in FLASH_MESSAGES {
+        for flash in FLASH_MESSAGES {
             assert_eq!(
-                FlashMessage::from_code(notice.code),
-                Some(*notice),
+                FlashMessage::from_code(flash.code),
+                Some(*flash),
                 "{}",
-                notice.code
+                flash.code
             );
         }
         assert_eq!(FlashMessage::from_code("<b>"), None);

@@ -214,8 +214,8 @@ pub(super) async fn post(
 fn count_code(request: &PageRequest, user: &User) -> Result<(), PageError> {
     let is_known = sign_in::known_browser_mark(request, user).is_some();
     let uptime = request.handle().clock().uptime();
-    let throttle = &request.dashboard.second_factor_limit;
-    throttle
+    let limit = &request.dashboard.second_factor_limit;
+    limit
         .begin_attempt(user.id, is_known, request.now, uptime)
         .map_err(|wait| {
             if let Some(suppressed) = THROTTLED_CODE_LOG_LIMIT.admit(request.now) {

@@ -258,7 +258,7 @@ pub(super) fn redirect_with_new_mark(
     request: &PageRequest,
     before: &User,
     page: Page,
-    notice: &'static str,
+    flash_code: &'static str,
 ) -> PageResponse {
     let user = request
         .handle()
@@ -268,7 +268,7 @@ pub(super) fn redirect_with_new_mark(
         .and_then(|user| new_browser_mark(request, &user));
     PageResponse::RedirectWithMark {
         page,
-        notice: FlashMessage::from_code(notice),
+        flash: FlashMessage::from_code(flash_code),
         mark,
     }
 }
@@ -401,8 +401,8 @@ fn begin_attempt_from(
     let folded = name.map(UserName::case_folded).unwrap_or_default();
     let address = request.origin.client.addr;
     let uptime = request.handle().clock().uptime();
-    let throttle = &request.dashboard.sign_in_limit;
-    throttle
+    let limit = &request.dashboard.sign_in_limit;
+    limit
         .begin_attempt(&folded, address, by, uptime)
         .map_err(|wait| {
             if let Some(suppressed) = THROTTLED_SIGN_IN_LOG_LIMIT.admit(request.now) {

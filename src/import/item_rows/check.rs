@@ -10,9 +10,10 @@ use crate::domain::alert::{HoldReason, NotificationState};
 use crate::domain::check::{CheckSettings, CheckState, KeywordFilters, OngoingRun};
 use crate::domain::ids::CheckId;
 use crate::domain::import_contents::ImportedCheck;
+use crate::domain::number::{FailureThreshold, Seconds};
 use crate::domain::recent_outcomes::{RecentOutcomes, RunOutcome};
 use crate::domain::schedule::Schedule;
-use crate::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags};
+use crate::domain::text::{Description, Keywords, Name, Slug, Tags};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 

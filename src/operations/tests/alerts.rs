@@ -6,8 +6,9 @@ use crate::domain::alert::{AlertEvent, DeliveryRecord, DeliveryResult, Notificat
 use crate::domain::check::Check;
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::ids::{ChannelId, DeliveryNumber};
+use crate::domain::number::FailureThreshold;
 use crate::domain::ping::{PingKind, PingOrigin};
-use crate::domain::text::{FailureThreshold, Name};
+use crate::domain::text::Name;
 use crate::engine::command::{DeliveryReport, PingRequest, PingSignal, PingTarget, SendOutcome};
 use crate::operations::channel::CheckSelection;
 use crate::operations::delivery::DeliveryFilter;

@@ -257,7 +257,7 @@ fn records_after(
     }
     let last = last.filter(|last| last.place > mark.place).unwrap_or(mark);
     let end = at;
-    let next_len = record::announced_len(bytes.get(end..).unwrap_or_default()).unwrap_or(1);
+    let next_len = record::declared_len(bytes.get(end..).unwrap_or_default()).unwrap_or(1);
     if let Some(sector) = unreadable
         .iter()
         .find(|sector| (end..end.saturating_add(next_len)).contains(sector))

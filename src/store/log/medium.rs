@@ -141,7 +141,7 @@ impl Medium {
 /// Explains an error of the log with this path, with a remedy.
 fn explain_log_error(path: PathBuf, error: LogError) -> StoreError {
     let reason = match error {
-        LogError::Io(error) => return StoreError::Directory(path, error),
+        LogError::Io(error) => return StoreError::Path(path, error),
         LogError::TooNew => "a newer release wrote it: install that release, or a newer one; once \
              stopped, that release leaves no journal"
             .into(),

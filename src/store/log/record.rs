@@ -129,7 +129,7 @@ pub(super) fn decode(database: u64, bytes: &[u8]) -> Option<LogRecord> {
 
 /// Length of the record whose header is at the beginning of the bytes, in bytes, as far as the
 /// header can be believed.
-pub(super) fn announced_len(bytes: &[u8]) -> Option<usize> {
+pub(super) fn declared_len(bytes: &[u8]) -> Option<usize> {
     let mut header = bytes.strip_prefix(&MAGIC)?;
     Some(HEADER_BYTES + u32::from_le_bytes(take(&mut header)) as usize)
 }

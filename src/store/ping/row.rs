@@ -59,7 +59,7 @@ fn kind_number(kind: PingKind) -> u8 {
 }
 
 /// Returns the kind of a stored number.
-fn kind_of(number: u8) -> Option<PingKind> {
+fn kind_from_number(number: u8) -> Option<PingKind> {
     Some(match number {
         0 => PingKind::Success,
         1 => PingKind::Start,
@@ -80,7 +80,7 @@ fn scheme_number(scheme: PingScheme) -> u8 {
 }
 
 /// Returns the scheme of a stored number.
-fn scheme_of(number: u8) -> Option<PingScheme> {
+fn scheme_from_number(number: u8) -> Option<PingScheme> {
     Some(match number {
         0 => PingScheme::Http,
         1 => PingScheme::Https,
@@ -104,7 +104,7 @@ fn method_number(method: PingMethod) -> u8 {
 }
 
 /// Returns the method of a stored number.
-fn method_of(number: u8) -> Option<PingMethod> {
+fn method_from_number(number: u8) -> Option<PingMethod> {
     Some(match number {
         0 => PingMethod::None,
         1 => PingMethod::Get,
@@ -157,17 +157,20 @@ impl<'a> PingRecord<'a> {
 impl PingRecord<'_> {
     pub(super) fn read(bytes: &[u8]) -> Result<Ping, StoreError> {
         let row: PingRecord<'_> = record::decode(bytes)?;
-        let unknown =
-            |field, number| record::corrupt::<PingRecord<'_>>(&format_args!("{field} {number}"));
+        let unknown = |field, number| {
+            record::invalid_row::<PingRecord<'_>>(&format_args!("{field} {number}"))
+        };
         Ok(Ping {
             check: CheckId(row.check),
             n: row.n,
             previous: Arrival(row.previous),
             at: Timestamp::from_micros(row.at),
-            kind: kind_of(row.kind).ok_or_else(|| unknown("kind", row.kind))?,
+            kind: kind_from_number(row.kind).ok_or_else(|| unknown("kind", row.kind))?,
             origin: PingOrigin {
-                scheme: scheme_of(row.scheme).ok_or_else(|| unknown("scheme", row.scheme))?,
-                method: method_of(row.method).ok_or_else(|| unknown("method", row.method))?,
+                scheme: scheme_from_number(row.scheme)
+                    .ok_or_else(|| unknown("scheme", row.scheme))?,
+                method: method_from_number(row.method)
+                    .ok_or_else(|| unknown("method", row.method))?,
                 remote_addr: row.remote_addr,
                 user_agent: row.ua.into(),
             },
@@ -214,7 +217,7 @@ impl PingRecord<'_> {
                 .checksum
                 .is_some_and(|checksum| checksum != crc32fast::hash(&body))
         {
-            return Err(record::corrupt::<Self>(&format_args!(
+            return Err(record::invalid_row::<Self>(&format_args!(
                 "the body of ping {} has been altered",
                 self.n
             )));
@@ -276,7 +279,7 @@ impl LoggedBody {
         if len == self.len as usize && self.checksum.is_none_or(|checksum| checksum == found) {
             return Ok(());
         }
-        Err(record::corrupt::<PingRecord<'_>>(&format_args!(
+        Err(record::invalid_row::<PingRecord<'_>>(&format_args!(
             "the body of ping {} of check {} has been altered",
             self.n, self.check.0
         )))

@@ -13,7 +13,7 @@ fn a_row_of_an_unknown_version_is_an_error_that_names_table_and_version() {
             put_row(&store, place, &bytes);
             let error = read(&store).unwrap_err();
             assert!(
-                matches!(&error, StoreError::Corrupt { table, .. } if *table == place.0),
+                matches!(&error, StoreError::InvalidRow { table, .. } if *table == place.0),
                 "{place:?}: {error}"
             );
             let sentence = format!(
@@ -83,13 +83,13 @@ fn rows_that_break_their_chain_are_errors() {
         assert!(
             matches!(
                 pings,
-                Ok(1) | Err(StoreError::Corrupt { table: "pings", .. })
+                Ok(1) | Err(StoreError::InvalidRow { table: "pings", .. })
             ),
             "{row:?}: {pings:?}"
         );
         assert!(matches!(
             snapshot.body_of(CheckId(6), 2, Arrival(8), 1),
-            Ok(None) | Err(StoreError::Corrupt { table: "pings", .. })
+            Ok(None) | Err(StoreError::InvalidRow { table: "pings", .. })
         ));
     }
     let store = filled();
@@ -103,7 +103,10 @@ fn rows_that_break_their_chain_are_errors() {
         .unwrap()
         .collect();
     assert!(
-        matches!(flips[..], [Err(StoreError::Corrupt { table: "flips", .. })]),
+        matches!(
+            flips[..],
+            [Err(StoreError::InvalidRow { table: "flips", .. })]
+        ),
         "{flips:?}"
     );
 }
@@ -137,7 +140,7 @@ fn an_unreadable_or_future_flip_does_not_stop_the_pruning_of_others() {
     });
     assert!(matches!(
         pruned.unreadable_row,
-        Some(StoreError::Corrupt { table: "flips", .. })
+        Some(StoreError::InvalidRow { table: "flips", .. })
     ));
     assert_eq!((pruned.removed, pruned.next), (2, None));
     let batch = store.batch().unwrap();
@@ -219,7 +222,7 @@ fn meta_values_of_a_wrong_size_are_errors() {
             .snapshot()
             .unwrap()
             .badge_secret(),
-        Err(StoreError::Corrupt { table: "meta", .. })
+        Err(StoreError::InvalidRow { table: "meta", .. })
     ));
 }
 

@@ -50,7 +50,7 @@ proptest! {
         put_row(&store, place, &bytes);
         match read(&store) {
             Ok(()) => {}
-            Err(StoreError::Corrupt { table, .. }) => prop_assert_eq!(table, place.0),
+            Err(StoreError::InvalidRow { table, .. }) => prop_assert_eq!(table, place.0),
             Err(error) => prop_assert!(false, "{}", error),
         }
         put_row(&store, place, &[]);

@@ -227,7 +227,7 @@ fn an_unreadable_user_row_is_quarantined() {
         put_row(&store, place, &[9]);
         let error = read(&store).unwrap_err();
         assert!(
-            matches!(&error, StoreError::Corrupt { table, .. } if *table == place.0),
+            matches!(&error, StoreError::InvalidRow { table, .. } if *table == place.0),
             "{place:?}: {error}"
         );
         assert_eq!(store.quarantine_unreadable_rows().unwrap(), []);

@@ -111,7 +111,7 @@ impl PowerCutWorld {
         let checks = (0..u128::from(self.dice.below(4))).map(|number| {
             let mut check = imported_check(100 * (project + 1) + number, self.dice.pick(&statuses));
             check.settings.grace =
-                overdue::domain::text::Seconds::parse(60 + self.dice.below(1000) as i64).unwrap();
+                overdue::domain::number::Seconds::parse(60 + self.dice.below(1000) as i64).unwrap();
             check
         });
         let name = ["a", "b", "c"][project as usize];

@@ -1,9 +1,9 @@
 //! Reasons to refuse an import: identifiers in use, local changes, invalid content. A refusal
 //! changes nothing.
 
+use overdue::domain::number::FailureThreshold;
 use overdue::domain::parents::Parents;
 use overdue::domain::ping::MAX_BODY_BYTES;
-use overdue::domain::text::FailureThreshold;
 use overdue::engine::command::import::{LocalChanges, MAX_ONLINE_IMPORT_CHECKS};
 use overdue::util::clock::ManualClock;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use overdue::domain::text::Seconds;
+use overdue::domain::number::Seconds;
 
 use super::*;
 

@@ -10,13 +10,14 @@ use overdue::domain::channel;
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit, UniqueField};
 use overdue::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, WindowId};
 use overdue::domain::maintenance_window::WindowTimes;
+use overdue::domain::number::{FailureThreshold, Seconds};
 use overdue::domain::parents::Parents;
 use overdue::domain::ping::{PingKind, PingMethod, PingOrigin, PingScheme};
 use overdue::domain::project::{
     BadgeSecret, ChannelName, KeyLabel, KeySecret, KeyUse, PingKey, ProjectName, SecretHash,
 };
 use overdue::domain::schedule::Schedule;
-use overdue::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags};
+use overdue::domain::text::{Description, Keywords, Name, Slug, Tags};
 use overdue::domain::timestamp::Timestamp;
 use overdue::domain::timezone::Timezone;
 use overdue::engine::HousekeepingLimits;

@@ -4,9 +4,10 @@ use overdue::domain::check_edit::{ChannelSelection, CheckEdit};
 use overdue::domain::declared::{
     ApplyOptions, DeclaredCheck, DeclaredConfig, DeclaredProject, ObjectName,
 };
+use overdue::domain::number::{FailureThreshold, Seconds};
 use overdue::domain::project::{DEFAULT_PING_LOG_LIMIT, ProjectName};
 use overdue::domain::status::Status;
-use overdue::domain::text::{FailureThreshold, Seconds, Slug};
+use overdue::domain::text::Slug;
 use overdue::engine::command::apply_config::ApplyConfigRequest;
 use overdue::engine::command::{CheckUuids, Command, CommandError};
 

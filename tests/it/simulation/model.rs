@@ -7,10 +7,11 @@ use bytes::Bytes;
 use overdue::domain::channel::ChannelSettings;
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit, UniqueField};
 use overdue::domain::maintenance_window::WindowTimes;
+use overdue::domain::number::FailureThreshold;
 use overdue::domain::parents::ParentsError;
 use overdue::domain::project::{self, BadgeSecret, ChannelName, KeySecret};
 use overdue::domain::status::Status;
-use overdue::domain::text::{Description, FailureThreshold, Tags};
+use overdue::domain::text::{Description, Tags};
 use overdue::engine::command::{
     CheckUuids, Command, CommandError, CommandOutcome, CreateCheckRequest, DeliveryReport,
     PingRequest, PingSignal, PingTarget,

@@ -247,13 +247,13 @@ async fn respond_or_test(
     request: PageRequest,
     channel: Arc<Channel>,
     form: &FormData,
-    notice: &str,
+    flash_code: &str,
 ) -> Result<PageResponse, PageError> {
     if form.has("test") {
         return test_channel(request, &channel).await;
     }
     Ok(PageResponse::Redirect(
         Page::Channels(request.project()?.uuid),
-        FlashMessage::from_code(notice),
+        FlashMessage::from_code(flash_code),
     ))
 }

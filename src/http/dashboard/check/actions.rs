@@ -22,8 +22,8 @@ use crate::operations::check;
 const DASHBOARD_USER_AGENT: &str = "overdue dashboard";
 
 /// Redirects to the page of the check, with a message.
-fn redirect_to_check(check: Uuid, notice: &str) -> PageResponse {
-    PageResponse::Redirect(Page::Check(check), FlashMessage::from_code(notice))
+fn redirect_to_check(check: Uuid, flash_code: &str) -> PageResponse {
+    PageResponse::Redirect(Page::Check(check), FlashMessage::from_code(flash_code))
 }
 
 pub(crate) async fn pause(request: &PageRequest) -> Result<PageResponse, PageError> {

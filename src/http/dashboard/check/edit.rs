@@ -18,8 +18,8 @@ use crate::domain::check_edit::CheckEdit;
 use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::formatting::TimeFormatter;
 use crate::domain::ids::CheckId;
+use crate::domain::number::FailureThreshold;
 use crate::domain::parents::Parents;
-use crate::domain::text::FailureThreshold;
 use crate::domain::timezone::Timezone;
 use crate::engine::command::{Command, CommandError};
 use crate::http::common::reply::HttpError;
@@ -429,7 +429,7 @@ fn stored_fields(request: &PageRequest) -> Result<CheckFormFields, PageError> {
     let parents = if parents.ids().is_empty() {
         Vec::new()
     } else {
-        ParentNames::for_project(request)?.names_of(parents)
+        ParentNames::for_project(request)?.format_parents(parents)
     };
     request.handle().with_state(|state| {
         let channels = state

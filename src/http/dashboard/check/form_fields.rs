@@ -10,8 +10,9 @@ use crate::domain::check::CheckSettings;
 use crate::domain::check_edit::field_value::{CheckFieldType, CheckFieldValue, InvalidValue};
 use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
+use crate::domain::number::{FailureThreshold, Seconds};
 use crate::domain::schedule::{Schedule, ScheduleKind};
-use crate::domain::text::{FailureThreshold, Seconds, Tags, TextError};
+use crate::domain::text::{Tags, TextError};
 use crate::domain::timezone::Timezone;
 use crate::http::dashboard::page_request::Query;
 

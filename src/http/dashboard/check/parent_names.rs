@@ -36,8 +36,8 @@ impl ParentNames {
         Ok(Self(found.into_iter().map(called).collect()))
     }
 
-    /// Names of these parents.
-    pub(super) fn names_of(&self, parents: &Parents) -> Vec<String> {
+    /// Formats these parents for a form: the reverse of [`parse_parents`](Self::parse_parents).
+    pub(super) fn format_parents(&self, parents: &Parents) -> Vec<String> {
         parents
             .ids()
             .iter()

@@ -25,38 +25,38 @@ fn address(last: u8) -> IpAddr {
 
 #[test]
 fn the_eleventh_wrong_password_of_a_name_from_an_address_has_to_wait() {
-    let throttle = SignInLimit::default();
+    let limit = SignInLimit::default();
     for second in 0..10 {
         assert!(
-            throttle
+            limit
                 .begin_attempt("ann", address(1), STRANGER, secs(second))
                 .is_ok()
         );
     }
     assert_eq!(
-        throttle
+        limit
             .begin_attempt("ann", address(1), STRANGER, secs(100))
             .err(),
         Some(secs(200))
     );
     // Other names and other addresses do not wait.
     assert!(
-        throttle
+        limit
             .begin_attempt("bob", address(1), STRANGER, secs(100))
             .is_ok()
     );
     assert!(
-        throttle
+        limit
             .begin_attempt("ann", address(2), STRANGER, secs(100))
             .is_ok()
     );
     assert!(
-        throttle
+        limit
             .begin_attempt("ann", address(1), STRANGER, secs(300))
             .is_ok()
     );
     assert!(
-        throttle
+        limit
             .begin_attempt("ann", address(1), STRANGER, secs(301))
             .is_ok(),
         "a window that is over counts no more"
@@ -65,26 +65,26 @@ fn the_eleventh_wrong_password_of_a_name_from_an_address_has_to_wait() {
 
 #[test]
 fn names_and_addresses_have_separate_limits() {
-    let throttle = SignInLimit::default();
+    let limit = SignInLimit::default();
     for from in 0..100 {
         assert!(
-            throttle
+            limit
                 .begin_attempt("ann", address(from), STRANGER, secs(0))
                 .is_ok(),
             "{from}"
         );
     }
     assert_eq!(
-        throttle
+        limit
             .begin_attempt("ann", address(200), STRANGER, secs(600))
             .err(),
         Some(secs(3000))
     );
-    let throttle = SignInLimit::default();
+    let limit = SignInLimit::default();
     let of_network = |host: u16| IpAddr::from([0x2001, 0xdb8, 0, 7, 0, 0, 0, host]);
     for number in 0..60 {
         assert!(
-            throttle
+            limit
                 .begin_attempt(
                     &format!("user {}", number % 7),
                     of_network(number),
@@ -96,7 +96,7 @@ fn names_and_addresses_have_separate_limits() {
         );
     }
     assert_eq!(
-        throttle
+        limit
             .begin_attempt("user 3", of_network(99), STRANGER, secs(0))
             .err(),
         Some(secs(3600))
@@ -105,10 +105,10 @@ fn names_and_addresses_have_separate_limits() {
 
 #[test]
 fn users_who_are_not_attacked_can_sign_in_from_the_same_address_up_to_a_limit() {
-    let throttle = SignInLimit::default();
+    let limit = SignInLimit::default();
     for number in 0..60 {
         assert!(
-            throttle
+            limit
                 .begin_attempt(
                     &format!("user {}", number % 7),
                     address(1),
@@ -123,34 +123,32 @@ fn users_who_are_not_attacked_can_sign_in_from_the_same_address_up_to_a_limit() 
     for (name, by) in [("ann", STRANGER), ("nobody", NOBODY)] {
         for _ in 0..ATTACK_THRESHOLD {
             assert!(
-                throttle
-                    .begin_attempt(name, address(1), by, secs(1))
-                    .is_ok(),
+                limit.begin_attempt(name, address(1), by, secs(1)).is_ok(),
                 "{name}"
             );
         }
         assert_eq!(
-            throttle.begin_attempt(name, address(1), by, secs(1)).err(),
+            limit.begin_attempt(name, address(1), by, secs(1)).err(),
             Some(secs(3599)),
             "{name}"
         );
     }
     for number in 66..MAX_ATTEMPTS_PER_ADDRESS {
         assert!(
-            throttle
+            limit
                 .begin_attempt(&number.to_string(), address(1), NOBODY, secs(2))
                 .is_ok(),
             "{number}"
         );
     }
     assert_eq!(
-        throttle
+        limit
             .begin_attempt("bob", address(1), STRANGER, secs(2))
             .err(),
         Some(secs(3598))
     );
     assert!(
-        throttle
+        limit
             .begin_attempt("bob", address(2), STRANGER, secs(2))
             .is_ok()
     );
@@ -158,9 +156,9 @@ fn users_who_are_not_attacked_can_sign_in_from_the_same_address_up_to_a_limit() 
 
 #[test]
 fn sessions_and_known_browsers_have_separate_counters() {
-    let throttle = SignInLimit::default();
+    let limit = SignInLimit::default();
     for number in 0..600 {
-        let _ = throttle.begin_attempt(
+        let _ = limit.begin_attempt(
             &format!("user {}", number % 7),
             address(1),
             STRANGER,
@@ -175,32 +173,32 @@ fn sessions_and_known_browsers_have_separate_counters() {
     };
     for by in [session, browser] {
         assert!(
-            throttle
+            limit
                 .begin_attempt("user 1", address(1), STRANGER, secs(0))
                 .is_err()
         );
         for _ in 0..10 {
             assert!(
-                throttle
+                limit
                     .begin_attempt("user 1", address(1), by, secs(0))
                     .is_ok(),
                 "{by:?}"
             );
         }
         assert!(
-            throttle
+            limit
                 .begin_attempt("user 1", address(1), by, secs(899))
                 .is_err(),
             "{by:?}"
         );
-        let attempt = throttle
+        let attempt = limit
             .begin_attempt("user 1", address(1), by, secs(900))
             .ok()
             .unwrap();
-        throttle.record_success(attempt);
+        limit.record_success(attempt);
         for _ in 0..10 {
             assert!(
-                throttle
+                limit
                     .begin_attempt("user 1", address(1), by, secs(901))
                     .is_ok(),
                 "a right password ends it: {by:?}"
@@ -208,7 +206,7 @@ fn sessions_and_known_browsers_have_separate_counters() {
         }
     }
     assert!(
-        throttle
+        limit
             .begin_attempt(
                 "user 1",
                 address(1),
@@ -219,7 +217,7 @@ fn sessions_and_known_browsers_have_separate_counters() {
     );
     // A browser that has used up its attempts has the limits of an unknown client.
     assert!(
-        throttle
+        limit
             .begin_attempt("user 1", address(2), browser, secs(901))
             .is_ok()
     );
@@ -227,10 +225,10 @@ fn sessions_and_known_browsers_have_separate_counters() {
 
 #[test]
 fn the_counters_of_known_browsers_of_a_user_are_bounded() {
-    let throttle = SignInLimit::default();
+    let limit = SignInLimit::default();
     for from in 0..100 {
         assert!(
-            throttle
+            limit
                 .begin_attempt("ann", address(from), STRANGER, secs(0))
                 .is_ok(),
             "{from}"
@@ -242,13 +240,13 @@ fn the_counters_of_known_browsers_of_a_user_are_bounded() {
         is_near: false,
     };
     let tries = (0..2000).filter(|number| {
-        throttle
+        limit
             .begin_attempt("ann", address(200), by(1, number % 200), secs(1))
             .is_ok()
     });
     assert_eq!(tries.count(), 10 * usize::from(BROWSER_COUNTERS_PER_USER));
     assert!(
-        throttle
+        limit
             .begin_attempt("bob", address(200), by(2, 0), secs(1))
             .is_ok(),
         "another user has counters of their own"
@@ -257,10 +255,10 @@ fn the_counters_of_known_browsers_of_a_user_are_bounded() {
 
 #[test]
 fn a_user_signed_in_at_an_address_does_not_wait_for_other_users() {
-    let throttle = SignInLimit::default();
+    let limit = SignInLimit::default();
     for from in 0..100 {
         assert!(
-            throttle
+            limit
                 .begin_attempt("ann", address(from), STRANGER, secs(0))
                 .is_ok(),
             "{from}"
@@ -268,20 +266,20 @@ fn a_user_signed_in_at_an_address_does_not_wait_for_other_users() {
     }
     for _ in 0..10 {
         assert!(
-            throttle
+            limit
                 .begin_attempt("ann", address(200), NEAR, secs(1))
                 .is_ok()
         );
     }
     // Attempts from there are counted as usual.
     assert_eq!(
-        throttle
+        limit
             .begin_attempt("ann", address(200), NEAR, secs(1))
             .err(),
         Some(secs(300))
     );
     assert_eq!(
-        throttle
+        limit
             .begin_attempt("ann", address(201), STRANGER, secs(1))
             .err(),
         Some(secs(3599))
@@ -290,27 +288,27 @@ fn a_user_signed_in_at_an_address_does_not_wait_for_other_users() {
 
 #[test]
 fn the_right_password_is_not_counted_and_removes_earlier_errors() {
-    let throttle = SignInLimit::default();
+    let limit = SignInLimit::default();
     for round in 0..50 {
         for _ in 0..8 {
-            throttle
+            limit
                 .begin_attempt("ann", address(1), STRANGER, secs(round))
                 .ok()
                 .unwrap();
         }
-        let attempt = throttle
+        let attempt = limit
             .begin_attempt("ann", address(1), STRANGER, secs(round))
             .ok()
             .unwrap();
-        throttle.record_success(attempt);
+        limit.record_success(attempt);
     }
 }
 
 #[test]
 fn credit_is_given_once() {
-    let throttle = SignInLimit::default();
+    let limit = SignInLimit::default();
     for number in 0..50 {
-        throttle
+        limit
             .begin_attempt(
                 &format!("user {}", number % 7),
                 address(1),
@@ -323,7 +321,7 @@ fn credit_is_given_once() {
     // Ten correct passwords of one user are checked at once.
     let under_way: Vec<_> = (0..10)
         .map(|_| {
-            throttle
+            limit
                 .begin_attempt("mel", address(1), STRANGER, secs(0))
                 .ok()
                 .unwrap()
@@ -331,9 +329,9 @@ fn credit_is_given_once() {
         .collect();
     under_way
         .into_iter()
-        .for_each(|attempt| throttle.record_success(attempt));
+        .for_each(|attempt| limit.record_success(attempt));
     let more = (0..60).filter(|number| {
-        throttle
+        limit
             .begin_attempt(
                 &format!("user {}", number % 7),
                 address(1),
@@ -344,19 +342,19 @@ fn credit_is_given_once() {
     });
     assert_eq!(more.count(), 10);
     // Credit from one window is not subtracted from the next.
-    let throttle = SignInLimit::default();
-    throttle
+    let limit = SignInLimit::default();
+    limit
         .begin_attempt("other", address(1), STRANGER, secs(0))
         .ok()
         .unwrap();
     for _ in 0..9 {
-        throttle
+        limit
             .begin_attempt("mel", address(1), STRANGER, secs(3599))
             .ok()
             .unwrap();
     }
     for number in 0..50 {
-        throttle
+        limit
             .begin_attempt(
                 &format!("user {}", number % 7),
                 address(1),
@@ -366,14 +364,14 @@ fn credit_is_given_once() {
             .ok()
             .unwrap();
     }
-    let attempt = throttle
+    let attempt = limit
         .begin_attempt("mel", address(1), STRANGER, secs(3600))
         .ok()
         .unwrap();
-    throttle.record_success(attempt);
+    limit.record_success(attempt);
     assert_eq!(
         attempts_in_window(
-            &throttle.lock(),
+            &limit.lock(),
             &AttemptKey::Address(address(1).into()),
             secs(3600)
         ),
@@ -383,25 +381,25 @@ fn credit_is_given_once() {
 
 #[test]
 fn counters_are_bounded_and_those_of_users_are_kept() {
-    let throttle = SignInLimit::default();
+    let limit = SignInLimit::default();
     for from in 0..100 {
-        throttle
+        limit
             .begin_attempt("ann", address(from), STRANGER, secs(0))
             .ok()
             .unwrap();
     }
     for number in 0..2 * MAX_COUNTERS as u32 {
         let now = secs(u64::from(number / 100));
-        let _ = throttle.begin_attempt(
+        let _ = limit.begin_attempt(
             &number.to_string(),
             IpAddr::from(number.to_be_bytes()),
             NOBODY,
             now,
         );
     }
-    assert!(throttle.lock().len() <= MAX_COUNTERS);
+    assert!(limit.lock().len() <= MAX_COUNTERS);
     assert!(
-        throttle
+        limit
             .begin_attempt("ann", address(200), STRANGER, secs(700))
             .is_err()
     );

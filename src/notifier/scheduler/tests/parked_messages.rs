@@ -131,37 +131,25 @@ fn a_failure_under_old_settings_does_not_affect_new_ones() {
 }
 
 #[test]
-fn self_alerts_count_as_messages_and_respect_quiet_hours() {
+fn notices_count_as_messages_and_respect_quiet_hours() {
     let mut world = SchedulerTester::new(DeliveryPolicy {
         daily_limit: Some(2),
         ..PEOPLE
     });
     let channel = Arc::clone(world.state.channel(CHANNEL).unwrap());
     world.policy.quiet_until = Some(world.now.wall.plus_secs(60));
-    assert!(
-        !world
-            .plan
-            .admit_self_alert(&channel, &world.policy, world.now)
-    );
+    assert!(!world.plan.admit_notice(&channel, &world.policy, world.now));
     world.policy.quiet_until = None;
-    assert!(
-        world
-            .plan
-            .admit_self_alert(&channel, &world.policy, world.now)
-    );
+    assert!(world.plan.admit_notice(&channel, &world.policy, world.now));
     world.queue(1, AlertEvent::Down);
     let (messages, _) = world.step();
     assert!(
-        !world
-            .plan
-            .admit_self_alert(&channel, &world.policy, world.now),
+        !world.plan.admit_notice(&channel, &world.policy, world.now),
         "one at a time"
     );
     world.done(&messages[0], SendOutcome::Delivered);
     assert!(
-        !world
-            .plan
-            .admit_self_alert(&channel, &world.policy, world.now),
+        !world.plan.admit_notice(&channel, &world.policy, world.now),
         "two have been sent today"
     );
 }

@@ -7,11 +7,12 @@ use overdue::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit};
 use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId, WindowId};
 use overdue::domain::maintenance_window::WindowTimes;
+use overdue::domain::number::{FailureThreshold, Seconds};
 use overdue::domain::parents::Parents;
 use overdue::domain::ping::PingKind;
 use overdue::domain::project::ChannelName;
 use overdue::domain::schedule::Schedule;
-use overdue::domain::text::{FailureThreshold, Name, Seconds, Tags};
+use overdue::domain::text::{Name, Tags};
 use overdue::domain::timestamp::Timestamp;
 use overdue::domain::timezone::Timezone;
 use overdue::engine::command::{

@@ -1,5 +1,5 @@
-//! Messages other than flips: reminders, alerts about the service itself and heartbeats; and the
-//! state after a stop.
+//! Messages other than flips: reminders, notices and heartbeats; and the state after a
+//! stop.
 
 use overdue::backup::{BackupSchedule, BackupScheduler};
 
@@ -121,7 +121,7 @@ async fn a_heartbeat_is_sent_as_long_as_pings_are_taken() {
 }
 
 #[tokio::test]
-async fn self_alerts_about_channels_and_the_database_are_sent_to_channels_that_request_them() {
+async fn notices_about_channels_and_the_database_are_sent_to_channels_that_request_them() {
     let disk = Disk::default();
     let site =
         NotifierFixture::start_on(disk.medium(), Timestamp::from_secs(1_800_000_000), |_| ());
@@ -325,7 +325,7 @@ async fn pings_are_written_while_reminders_iterate_over_down_checks() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_back_stops_neither_reminders_nor_self_alerts() {
+async fn a_clock_that_is_set_back_stops_neither_reminders_nor_notices() {
     let site = NotifierFixture::start().await;
     let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let broken = Receiver::start([ResponseAction::status(503)]).await;

@@ -1,5 +1,5 @@
-//! Alerts about the service itself: a failing channel, for example, or a server that accepts no
-//! pings. Subscribed channels get them.
+//! Notices: alerts about the service itself, such as a failing channel or a server that accepts no
+//! pings. Channels with `notices=on` get them.
 //!
 //! They exist in memory only: most of them report that the database cannot be written.
 
@@ -29,13 +29,13 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 const CHANNEL_FAILING_SECS: i64 = 3600;
 /// Time for which no pings are accepted before it is reported.
 const UNWRITABLE_TIME: Duration = Duration::from_secs(60);
-/// Maximum number of waiting alerts, one for each problem and channel: see
+/// Maximum number of waiting notices, one for each problem and channel: see
 /// [limits](crate::docs::limits).
 const MAX_PENDING: usize = 1000;
 /// Maximum number in flight: alerts about checks need the other slots for requests. See
 /// [limits](crate::docs::limits).
 const MAX_IN_FLIGHT: usize = 8;
-/// Maximum number of attempts for an alert, and the time between them.
+/// Maximum number of attempts for a notice, and the time between them.
 const MAX_ATTEMPTS: u16 = 5;
 const RETRY_DELAY: Duration = Duration::from_secs(60);
 /// Longer than any attempt takes.
@@ -55,21 +55,21 @@ enum ServiceProblem {
     BackupFailed,
 }
 
-/// Reported problems and waiting alerts.
+/// Reported problems and waiting notices.
 #[derive(Default)]
-pub(super) struct SelfAlerts {
+pub(super) struct Notices {
     reported: BTreeSet<ServiceProblem>,
     last_checked: Option<Duration>,
     unwritable_since: Option<Duration>,
     /// Channels that fail or have refused recipients, with the start of the problem according to
     /// the state. The value is the uptime of that start in microseconds.
     lasting_problems: BTreeMap<(ChannelId, Timestamp), i64>,
-    pending: Vec<PendingSelfAlert>,
-    in_flight: JoinSet<SelfAlertResult>,
+    pending: Vec<PendingNotice>,
+    in_flight: JoinSet<NoticeResult>,
 }
 
-/// Alert that waits to be sent to a channel.
-struct PendingSelfAlert {
+/// Notice that waits to be sent to a channel.
+struct PendingNotice {
     /// The same for every attempt, so that the receiver can detect duplicates.
     id: Rc<str>,
     problem: ServiceProblem,
@@ -83,12 +83,12 @@ struct PendingSelfAlert {
     next_attempt: Duration,
 }
 
-/// Result of an attempt: the id of the alert, and the error if it was not accepted: true if it may
+/// Result of an attempt: the id of the notice, and the error if it was not accepted: true if it may
 /// have arrived.
-type SelfAlertResult = (Rc<str>, Result<(), bool>);
+type NoticeResult = (Rc<str>, Result<(), bool>);
 
-impl SelfAlerts {
-    /// Detects problems and sends the alerts that are due. The rate limit and the quiet hours of
+impl Notices {
+    /// Detects problems and sends the notices that are due. The rate limit and the quiet hours of
     /// the channel apply.
     pub(super) fn send(
         &mut self,
@@ -102,53 +102,53 @@ impl SelfAlerts {
             let Ok((id, outcome)) = finished else {
                 continue;
             };
-            let Some(index) = self.pending.iter().position(|alert| alert.id == id) else {
+            let Some(index) = self.pending.iter().position(|notice| notice.id == id) else {
                 continue;
             };
             match (outcome, self.pending.get_mut(index)) {
-                (Err(may_have_arrived), Some(alert)) if alert.attempts < MAX_ATTEMPTS => {
-                    alert.may_have_arrived |= may_have_arrived;
-                    alert.next_attempt = now.uptime + RETRY_DELAY;
+                (Err(may_have_arrived), Some(notice)) if notice.attempts < MAX_ATTEMPTS => {
+                    notice.may_have_arrived |= may_have_arrived;
+                    notice.next_attempt = now.uptime + RETRY_DELAY;
                 }
                 _ => drop(self.pending.swap_remove(index)),
             }
         }
-        let is_pending = |alert: &PendingSelfAlert| {
-            alert.attempts < MAX_ATTEMPTS || alert.next_attempt > now.uptime
+        let is_pending = |notice: &PendingNotice| {
+            notice.attempts < MAX_ATTEMPTS || notice.next_attempt > now.uptime
         };
-        self.pending.retain(|alert| {
-            is_pending(alert)
+        self.pending.retain(|notice| {
+            is_pending(notice)
                 && sender
                     .handle
-                    .with_state(|state| state.is_sendable(alert.channel))
+                    .with_state(|state| state.is_sendable(notice.channel))
         });
-        for alert in self
+        for notice in self
             .pending
             .iter_mut()
-            .filter(|alert| alert.next_attempt <= now.uptime)
+            .filter(|notice| notice.next_attempt <= now.uptime)
         {
             if self.in_flight.len() >= MAX_IN_FLIGHT {
                 break;
             }
             let Some(channel) = sender
                 .handle
-                .with_state(|state| state.channel(alert.channel).cloned())
+                .with_state(|state| state.channel(notice.channel).cloned())
             else {
                 continue;
             };
-            if !scheduler.admit_self_alert(
+            if !scheduler.admit_notice(
                 &channel,
                 &DeliveryPolicy::of_channel(&channel, &sender.zone, now.wall),
                 now,
             ) {
                 continue;
             }
-            alert.attempts += 1;
-            alert.next_attempt = now.uptime + MAX_ATTEMPT_TIME;
-            let id = Rc::clone(&alert.id);
-            let facts = alert.facts.clone();
-            let number = alert.attempts;
-            let may_have_arrived = alert.may_have_arrived;
+            notice.attempts += 1;
+            notice.next_attempt = now.uptime + MAX_ATTEMPT_TIME;
+            let id = Rc::clone(&notice.id);
+            let facts = notice.facts.clone();
+            let number = notice.attempts;
+            let may_have_arrived = notice.may_have_arrived;
             let attempt = SendAttempt {
                 number,
                 may_be_duplicate: may_have_arrived,
@@ -156,7 +156,7 @@ impl SelfAlerts {
             };
             let sender = Rc::clone(sender);
             self.in_flight.spawn_local(async move {
-                (id, sender.send_self_alert(&channel, facts, attempt).await)
+                (id, sender.send_notice(&channel, facts, attempt).await)
             });
         }
     }
@@ -182,7 +182,7 @@ impl SelfAlerts {
             if self.reported.insert(*problem)
                 && (!is_first || *problem == ServiceProblem::BackupFailed)
             {
-                self.queue_self_alert(sender, *problem, text, false, now);
+                self.queue_notice(sender, *problem, text, false, now);
             }
         }
         let resolved: Vec<_> = self
@@ -194,7 +194,7 @@ impl SelfAlerts {
         for problem in resolved {
             self.reported.remove(&problem);
             // The problem was resolved before it was reported.
-            self.pending.retain(|alert| alert.problem != problem);
+            self.pending.retain(|notice| notice.problem != problem);
             let text = match problem {
                 ServiceProblem::DatabaseUnwritable => (
                     "overdue accepts pings again".into(),
@@ -209,7 +209,7 @@ impl SelfAlerts {
                 | ServiceProblem::ChannelDisabled(_)
                 | ServiceProblem::OutboxFull(_) => continue,
             };
-            self.queue_self_alert(sender, problem, &text, true, now);
+            self.queue_notice(sender, problem, &text, true, now);
         }
     }
 
@@ -381,7 +381,7 @@ impl SelfAlerts {
     }
 
     /// Notifies subscribed channels.
-    fn queue_self_alert(
+    fn queue_notice(
         &mut self,
         sender: &MessageSender,
         problem: ServiceProblem,
@@ -390,11 +390,11 @@ impl SelfAlerts {
         now: CurrentTime,
     ) {
         for (project, channel) in subscribed_channels(sender, problem) {
-            // Every project can still queue alerts.
+            // Every project can still queue notices.
             let pending_count = self
                 .pending
                 .iter()
-                .filter(|alert| alert.project == project)
+                .filter(|notice| notice.project == project)
                 .count();
             if pending_count >= MAX_PENDING.saturating_sub(self.pending.len()) {
                 continue;
@@ -404,9 +404,9 @@ impl SelfAlerts {
                 text: text.clone(),
                 is_resolved,
             };
-            let id = sender.new_self_alert_id().into();
+            let id = sender.new_notice_id().into();
             let next = now.uptime;
-            self.pending.push(PendingSelfAlert {
+            self.pending.push(PendingNotice {
                 id,
                 problem,
                 project,
@@ -421,8 +421,8 @@ impl SelfAlerts {
 }
 
 impl MessageSender {
-    /// Sends an alert about the service to a channel. The error is true if it may have arrived.
-    async fn send_self_alert(
+    /// Sends a notice to a channel. The error is true if it may have arrived.
+    async fn send_notice(
         &self,
         channel: &Arc<Channel>,
         facts: AlertFacts,
@@ -434,7 +434,7 @@ impl MessageSender {
             .await;
         if let Some(recipients) = &attempt_result.recipients {
             let report = DeliveryReport::of_recipients(channel, Arc::clone(recipients));
-            // An alert whose results cannot be recorded was still sent.
+            // A notice whose results cannot be recorded was still sent.
             let _ = self
                 .handle
                 .call(Command::RecordDeliveryReports(vec![report]))
@@ -447,8 +447,8 @@ impl MessageSender {
         }
     }
 
-    /// Id of an alert about the service, by which its receiver detects duplicates.
-    fn new_self_alert_id(&self) -> String {
+    /// Id of a notice, by which its receiver detects duplicates.
+    fn new_notice_id(&self) -> String {
         format!(
             "{}-notice-{}",
             self.instance(),
