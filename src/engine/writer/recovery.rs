@@ -438,16 +438,22 @@ impl Writer {
             self.recovery.may_have_hidden_damage |= !self.has_met_unreadable();
         }
         let is_readable_again = self.shared.is_page_readable_again.load(Ordering::Relaxed);
-        let is_reopened = store.write_failed()
+        if store.write_failed()
             || store.has_log_failed()
-            || (refuses_writes || is_readable_again) && !self.is_repair_unsafe();
-        if is_reopened {
+            || (refuses_writes || is_readable_again) && !self.is_repair_unsafe()
+        {
             self.recovery.fault = DatabaseFault::Failed;
             return Ok(false);
         }
         if refuses_writes {
+            let reason = if self.recovery.may_have_hidden_damage {
+                "a write failed because of a damaged page: stop this server, and restore a backup \
+                 if the next start cannot repair the file"
+            } else {
+                "it cannot be written until its unreadable pages can be read again"
+            };
             return Err(StoreError::Damaged {
-                reason: "it cannot be written while a page of it is unreadable".into(),
+                reason: reason.into(),
                 panicked: false,
             });
         }
