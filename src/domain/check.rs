@@ -255,7 +255,8 @@ impl CheckState {
         Some((at, latest))
     }
 
-    /// Brings a pending decision forward that is later than it could get if it was postponed now.
+    /// Moves a pending decision to the latest time that a decision postponed at `now` could get, if
+    /// it is later.
     fn limit_decision_time(&mut self, settings: &CheckSettings, now: Timestamp) {
         if let Some((_, latest)) = self.decision_bounds(settings, now)
             && let NotificationState::Pending { at, .. } = &mut self.notification

@@ -28,7 +28,7 @@ pub struct MaintenanceWindow {
     pub times: WindowTimes,
 }
 
-/// State of a window at a time, and how long it is known to last.
+/// State of a window at a time, and the time until which it is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowPhase {
     /// Time at which the window closes; `None`: it is closed.
@@ -71,7 +71,7 @@ impl MaintenanceWindow {
         self.phase(now).open_until
     }
 
-    /// Returns whether the window is open at `now`, and until when that is known.
+    /// Returns the state of the window at `now`.
     pub fn phase(&self, now: Timestamp) -> WindowPhase {
         let closed = |valid_until| WindowPhase {
             open_until: None,
