@@ -203,6 +203,12 @@ impl Housekeeping {
         self.chunks.skip_unreadable()
     }
 
+    /// Lets the next round visit everything that was skipped because it could not be read.
+    pub(super) fn revisit_skipped(&mut self) {
+        self.sweep.from = Arrival(0);
+        self.chunks.revisit_skipped();
+    }
+
     /// Requests the removal of uploaded bodies that belong to no ping.
     pub(super) fn request_chunk_pruning(&mut self) {
         self.chunks.request();

@@ -1,6 +1,7 @@
 //! Log of pings by arrival: appended at one end, swept at the other, with a chain for each check.
 
 mod body_part;
+mod chain;
 mod kept;
 mod row;
 
@@ -407,153 +408,8 @@ impl Snapshot {
                 Ok((Arrival(arrival.value()), PingRecord::read(bytes.value())?))
             }))
     }
-
-    /// Returns the pings of one check, newest first, from the newest (number `n` at `arrival`) down
-    /// to number `down_to`. Stops at the first gap.
-    pub fn pings_of(
-        &self,
-        check: CheckId,
-        n: u64,
-        arrival: Arrival,
-        down_to: u64,
-    ) -> Result<Vec<Ping>, StoreError> {
-        let pings = self.transaction.open_table(PINGS)?;
-        let down_to = down_to.max(1);
-        let mut chain = Vec::new();
-        let mut n = n;
-        let mut arrival = arrival;
-        while n >= down_to {
-            let Some(bytes) = pings.get(arrival.0)? else {
-                break;
-            };
-            let ping = PingRecord::read(bytes.value())?;
-            verify_place((ping.check, ping.n), (check, n))?;
-            (n, arrival) = (n - 1, ping.previous);
-            chain.push(ping);
-        }
-        if n >= down_to {
-            let kept = self.transaction.open_table(KEPT_PINGS)?;
-            for row in kept.range((check.0, down_to)..=(check.0, n))?.rev() {
-                let (key, bytes) = row?;
-                // A raised log limit leaves a gap above the pings that were kept before.
-                if key.value().1 != n {
-                    break;
-                }
-                let ping = PingRecord::read(bytes.value())?;
-                verify_place((ping.check, ping.n), (check, n))?;
-                n -= 1;
-                chain.push(ping);
-            }
-        }
-        Ok(chain)
-    }
-
-    /// Returns the number of the ping of a check at this arrival. `None` if it is no longer in the
-    /// log.
-    pub fn number_at(&self, check: CheckId, arrival: Arrival) -> Result<Option<u64>, StoreError> {
-        let pings = self.transaction.open_table(PINGS)?;
-        let Some(bytes) = pings.get(arrival.0)? else {
-            return Ok(None);
-        };
-        let row: PingRecord<'_> = record::decode(bytes.value())?;
-        Ok((row.check == check.0).then_some(row.n))
-    }
-
-    /// Returns ping `number` of a check whose newest ping is number `n` at `arrival`. `None` if
-    /// there is no such ping. Newer pings are read but not collected.
-    pub fn ping_of(
-        &self,
-        check: CheckId,
-        n: u64,
-        arrival: Arrival,
-        number: u64,
-    ) -> Result<Option<Ping>, StoreError> {
-        self.with_ping_row(check, (n, arrival), number, |bytes, _| {
-            PingRecord::read(bytes)
-        })
-    }
-
-    /// Returns the body of ping `number` of a check whose newest ping is number `n` at `arrival`.
-    /// `None` if there is no such ping or its body is empty.
-    pub fn body_of(
-        &self,
-        check: CheckId,
-        n: u64,
-        arrival: Arrival,
-        number: u64,
-    ) -> Result<Option<Vec<u8>>, StoreError> {
-        let body = self.with_ping_row(check, (n, arrival), number, |bytes, in_log| {
-            let row: PingRecord<'_> = record::decode(bytes)?;
-            let _large_read_guard = lock_if_large(&row);
-            match in_log {
-                Some(arrival) => self.body(&row, BODIES, arrival.0),
-                None => self.body(&row, KEPT_BODIES, (check.0, number)),
-            }
-        });
-        body.map(Option::flatten)
-    }
-
-    /// Calls `read` with the bytes of the row of ping `number`, and with its arrival if the row is
-    /// in the log and not among the kept pings.
-    fn with_ping_row<T>(
-        &self,
-        check: CheckId,
-        (mut n, mut arrival): (u64, Arrival),
-        number: u64,
-        read: impl FnOnce(&[u8], Option<Arrival>) -> Result<T, StoreError>,
-    ) -> Result<Option<T>, StoreError> {
-        let pings = self.transaction.open_table(PINGS)?;
-        while n >= number.max(1) {
-            let Some(bytes) = pings.get(arrival.0)? else {
-                break;
-            };
-            let row: PingRecord<'_> = record::decode(bytes.value())?;
-            verify_place((CheckId(row.check), row.n), (check, n))?;
-            if n == number {
-                return read(bytes.value(), Some(arrival)).map(Some);
-            }
-            (n, arrival) = (n - 1, Arrival(row.previous));
-        }
-        let Some(bytes) = self
-            .transaction
-            .open_table(KEPT_PINGS)?
-            .get((check.0, number))?
-        else {
-            return Ok(None);
-        };
-        let row: PingRecord<'_> = record::decode(bytes.value())?;
-        verify_place((CheckId(row.check), row.n), (check, number))?;
-        read(bytes.value(), None).map(Some)
-    }
-
-    /// Returns the body of a ping. A body in a row of its own is in `table` at `key`.
-    fn body<K: redb::Key + for<'k> redb::Value<SelfType<'k> = K>>(
-        &self,
-        row: &PingRecord<'_>,
-        table: TableDefinition<'_, K, &'static [u8]>,
-        key: K,
-    ) -> Result<Option<Vec<u8>>, StoreError> {
-        let read_chunks = |upload, len, body: &mut Vec<u8>| {
-            chunks::read_upload(&self.transaction, upload, len, body)
-        };
-        row.body(read_chunks, || {
-            Ok(self.transaction.open_table(table)?.get(key)?)
-        })
-    }
 }
 
 fn lock_if_large(row: &PingRecord<'_>) -> Option<MutexGuard<'static, ()>> {
     (row.body_len as usize > OWN_PAGE_BYTES).then(|| lock(&LARGE_READ_LOCK))
-}
-
-/// Verifies that a step of a chain leads to the previous ping, so that no malformed row causes an
-/// endless loop.
-fn verify_place(found: (CheckId, u64), expected: (CheckId, u64)) -> Result<(), StoreError> {
-    if found == expected {
-        Ok(())
-    } else {
-        Err(record::invalid_row::<PingRecord<'_>>(
-            &"it does not continue the chain of its check",
-        ))
-    }
 }

@@ -33,6 +33,11 @@ impl ChunkPruning {
         upload.is_some()
     }
 
+    /// Starts a new round from the first upload.
+    pub(super) fn revisit_skipped(&mut self) {
+        (self.due, self.from) = (true, 0);
+    }
+
     /// Makes a round due.
     pub(super) fn request(&mut self) {
         self.due = true;

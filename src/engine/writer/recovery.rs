@@ -331,6 +331,7 @@ impl Writer {
             self.recovery.fault = DatabaseFault::Failed;
             self.shared.writable.store(false, Ordering::Relaxed);
         } else {
+            self.memory.housekeeping.revisit_skipped();
             tracing::info!("an unreadable page is readable again: the database was reopened");
         }
         self.shared.store.put(reopened.ok());

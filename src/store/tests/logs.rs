@@ -12,8 +12,9 @@ use super::*;
 enum LogOperation {
     /// A ping of a check, with the length of its body in bytes.
     Append(u64, u8),
-    /// A sweep of at most this many entries and bytes, up to a share of all arrivals in percent.
-    Sweep(usize, u64, u8),
+    /// A sweep of at most this many entries and bytes, from a share of all arrivals in percent up to
+    /// another. Rows before are left, as after an unreadable page.
+    Sweep(usize, u64, (u8, u8)),
     /// A scan of this many kept entries.
     Prune(usize),
 }
@@ -22,8 +23,8 @@ fn step() -> impl Strategy<Value = LogOperation> {
     prop_oneof![
         6 => (0..3_u64, prop_oneof![Just(0_u8), 1..9_u8])
             .prop_map(|(check, len)| LogOperation::Append(check, len)),
-        2 => (1..8_usize, 1..40_u64, 0..=100_u8)
-            .prop_map(|(limit, bytes, share)| LogOperation::Sweep(limit, bytes, share)),
+        2 => (1..8_usize, 1..40_u64, (prop_oneof![Just(0_u8), 0..=100_u8], 0..=100_u8))
+            .prop_map(|(limit, bytes, shares)| LogOperation::Sweep(limit, bytes, shares)),
         1 => (1..5_usize).prop_map(LogOperation::Prune),
     ]
 }
@@ -87,8 +88,9 @@ proptest! {
                         bodies.push(body);
                         *last = arrivals;
                     }
-                    LogOperation::Sweep(limit, max_bytes, share) => {
-                        let range = (Arrival(0), Arrival(arrivals * u64::from(share) / 100));
+                    LogOperation::Sweep(limit, max_bytes, (from, up_to)) => {
+                        let arrival = |share| Arrival(arrivals * u64::from(share) / 100);
+                        let range = (arrival(from.min(up_to)), arrival(up_to));
                         let swept = batch.sweep_pings(range, (limit, max_bytes), live)?;
                         assert!(swept.removed <= limit && swept.removed as u64 <= log_len);
                         assert!(swept.kept <= swept.removed);
