@@ -12,7 +12,7 @@ use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition, Writ
 
 use super::batch::BatchTable;
 use super::record;
-use super::{Batch, Snapshot, StoreError, chunks};
+use super::{Batch, Snapshot, StoreError};
 use crate::domain::ids::{Arrival, CheckId};
 use crate::domain::ping::{Ping, excess_body_bytes_of};
 use crate::util::sync::lock;

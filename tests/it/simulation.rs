@@ -57,7 +57,7 @@ const SIMULATION_COUNT: u64 = 20;
 const STEPS_PER_SIMULATION: u32 = 300;
 /// Seeds that found faults, in addition to the first ones: a database that refuses writes after a
 /// commit that met an unreadable page, and a wait that kept an earlier grace.
-const SEEDS_OF_FOUND_FAULTS: [u64; 4] = [730_365, 731_532, 731_654, 731_716];
+const SEEDS_OF_FOUND_FAULTS: [u64; 5] = [730_365, 731_532, 731_654, 731_716, 761_121];
 
 fn env_number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
