@@ -1,6 +1,6 @@
 //! Reads the pings of one check along their chain: each row names the arrival of the previous ping.
 
-use redb::TableDefinition;
+use redb::{AccessGuard, TableDefinition};
 
 use super::row::PingRecord;
 use super::{BODIES, KEPT_BODIES, KEPT_PINGS, PINGS, lock_if_large};
@@ -14,6 +14,9 @@ struct ChainPosition {
     n: u64,
     arrival: Arrival,
 }
+
+/// Row in the log, with its arrival.
+type LoggedRow = (Arrival, AccessGuard<'static, &'static [u8]>);
 
 impl Snapshot {
     /// Returns the pings of one check, newest first, from the newest (number `n` at `arrival`) down
@@ -175,7 +178,7 @@ impl Snapshot {
         check: CheckId,
         mut position: ChainPosition,
         number: u64,
-    ) -> Result<Option<(Arrival, redb::AccessGuard<'static, &'static [u8]>)>, StoreError> {
+    ) -> Result<Option<LoggedRow>, StoreError> {
         let pings = self.transaction.open_table(PINGS)?;
         while position.n >= number
             && let Some(bytes) = pings.get(position.arrival.0)?

@@ -12,8 +12,8 @@ use super::*;
 enum LogOperation {
     /// A ping of a check, with the length of its body in bytes.
     Append(u64, u8),
-    /// A sweep of at most this many entries and bytes, from a share of all arrivals in percent up to
-    /// another. Rows before are left, as after an unreadable page.
+    /// A sweep of at most this many entries and bytes, from a share of all arrivals in percent up
+    /// to another. Rows before are left, as after an unreadable page.
     Sweep(usize, u64, (u8, u8)),
     /// A scan of this many kept entries.
     Prune(usize),
