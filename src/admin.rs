@@ -48,9 +48,9 @@ use crate::domain::timestamp::Timestamp;
 pub const BASE_PATH: &str = "/api/overdue/v1/admin";
 
 /// Header with the version of requests and replies.
-const VERSION_HEADER: &str = "overdue-admin-version";
+pub(crate) const VERSION_HEADER: &str = "overdue-admin-version";
 /// Version of requests and replies. Both ends must be of the same release.
-const VERSION: &str = "4";
+pub(crate) const VERSION: &str = "4";
 /// Trailer with the reason why a stream ended early, for clients that accept trailers.
 const FAILURE_TRAILER: &str = "overdue-admin-failure";
 

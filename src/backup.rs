@@ -248,6 +248,21 @@ pub fn restore(
     Ok(reader.info().clone())
 }
 
+/// Replaces the database of a directory by the one in a stream, unchanged: a copy for another
+/// machine of the same cluster.
+///
+/// # Errors
+/// Returns an error if the stream is not what was written, or if the database cannot be written or
+/// is in use. The directory is then unchanged.
+pub fn receive_copy(directory: &Path, input: impl Read) -> Result<(), BackupError> {
+    let mut reader = BackupReader::begin(input)?;
+    let mut copy = DatabaseRestore::begin(directory, true)?;
+    while let Some(rows) = reader.next_rows()? {
+        copy.add(&rows)?;
+    }
+    Ok(copy.finish_copy()?)
+}
+
 /// Returns the path with `suffix` appended to its file name.
 fn path_with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

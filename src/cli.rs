@@ -7,6 +7,7 @@
 mod backup;
 mod channel;
 mod check;
+mod cluster;
 mod common_args;
 mod compact;
 mod completions;
@@ -132,6 +133,9 @@ enum CliCommand {
     Verify(backup::VerifyArgs),
     /// Release disk space that the database no longer uses; the server must be stopped
     Compact(common_args::JsonFlag),
+    /// Create a cluster of several machines, and show or change its machines
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     /// Check that the server on this machine accepts pings; the exit status is 0 if it does
     Health(health::HealthArgs),
     /// Print the completion script for a shell
@@ -359,6 +363,7 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
         CliCommand::Restore(args) => args.run(&data()?),
         CliCommand::Verify(args) => args.run(&data()?),
         CliCommand::Compact(common_args::JsonFlag { json }) => compact::run(&data()?, json),
+        CliCommand::Cluster(command) => command.run(data),
         CliCommand::Health(args) => args.run(),
         CliCommand::Completions(args) => args.run(),
         CliCommand::Man(args) => args.run(),

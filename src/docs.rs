@@ -46,6 +46,7 @@ chapters!([
     protocol "The protocol"
     clients "Clients"
     operations "Operations"
+    cluster "Clusters"
     alerts "Alerts"
     dashboard "The dashboard"
     moving "Moving"

@@ -59,7 +59,7 @@ pub use housekeeping::HousekeepingLimits;
 pub use replies::ReplyInbox;
 pub use state::UnnotifiedReason;
 pub use throttle::{ServerLocation, Throttle};
-pub use writer::{Writer, WriterExit};
+pub use writer::{Leadership, Writer, WriterExit};
 
 /// Seconds after which a passed deadline that is not processed yet counts as overdue.
 const OVERDUE_DEADLINE_SECS: i64 = 60;
@@ -153,7 +153,19 @@ pub struct Handle(Arc<Shared>);
 /// # Errors
 /// If the database cannot be opened or read.
 pub fn open(config: EngineConfig) -> Result<(Handle, Writer), StoreError> {
-    Writer::open(config)
+    Writer::open(config, None)
+}
+
+/// Opens the database like [`open`], to lead a cluster. The database must contain all records of
+/// the log.
+///
+/// # Errors
+/// If the database cannot be opened or read, or the log cannot be written.
+pub fn open_as_leader(
+    config: EngineConfig,
+    leadership: Leadership,
+) -> Result<(Handle, Writer), StoreError> {
+    Writer::open(config, Some(leadership))
 }
 
 impl Handle {

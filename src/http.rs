@@ -24,7 +24,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use crate::domain::ping::PingScheme;
@@ -38,7 +38,7 @@ pub use crate::http::common::request::{BaseUrl, BaseUrlError};
 use crate::http::common::request_body::{BODY_BUDGET_BYTES, IncomingBody};
 use crate::http::common::response_body::ResponseWriter;
 use crate::metrics::ConnectionProtocol;
-use crate::runtime::accept::{accept_connections, wait_for_stop};
+use crate::runtime::accept::{ClientListener, accept_connections, wait_for_stop};
 use crate::runtime::blocking_threads::BlockingThreads;
 use crate::runtime::runtime_threads::{MovableConnection as _, RuntimeThreads};
 use crate::util::byte_budget::ByteBudget;
@@ -48,6 +48,8 @@ use connection_activity::ConnectionActivity;
 use connection_limit::ConnectionLimit;
 use header_limit::{HEADER_BUDGET_BYTES, HeaderLimit, HeaderReader};
 use slow_client::MinRateWriter;
+pub(crate) use slow_client::linger;
+pub(crate) use tls::HANDSHAKE_RECORD;
 use tls::HttpConnection;
 pub use tls::{ALPN_PROTOCOLS, HttpTls};
 pub use unsubscribe::unsubscribe_links;
@@ -108,7 +110,7 @@ const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time within which an idle connection must end to make room for a new one.
 const IDLE_CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time after which a connection is closed if its client reads nothing of a response.
-const UNREAD_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const UNREAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum bytes of a request's header. hyper reads in steps, so some longer headers pass. Headers
 /// of twice this size are answered with 431.
 const MAX_HEADER_BYTES: usize = 64 << 10;
@@ -196,7 +198,7 @@ impl HttpServer {
     /// connections may finish, within five seconds.
     pub async fn serve(
         self,
-        listener: TcpListener,
+        listener: impl ClientListener,
         tls: Option<Arc<HttpTls>>,
         threads: Arc<RuntimeThreads>,
         stop: watch::Receiver<bool>,
@@ -269,7 +271,7 @@ impl HttpServer {
     /// Serves connections to the metrics listener, without a key, until `stop` holds true.
     pub async fn serve_metrics(
         self,
-        listener: TcpListener,
+        listener: impl ClientListener,
         threads: Arc<RuntimeThreads>,
         stop: watch::Receiver<bool>,
     ) {
@@ -426,7 +428,7 @@ fn send_overloaded(stream: &TcpStream) {
 /// Makes the kernel close a connection whose client reads nothing for this time (TCP_USER_TIMEOUT,
 /// RFC 5482). hyper has no such limit.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn close_unread(stream: &TcpStream, time: Duration) {
+pub(crate) fn close_unread(stream: &TcpStream, time: Duration) {
     if let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(time)) {
         tracing::debug!("cannot set the timeout for unread data of a connection: {error}");
     }
@@ -435,7 +437,7 @@ fn close_unread(stream: &TcpStream, time: Duration) {
 /// Does nothing: macOS and the BSDs have no such limit. There such a client keeps its slot until it
 /// disconnects.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn close_unread(_: &TcpStream, _: Duration) {}
+pub(crate) fn close_unread(_: &TcpStream, _: Duration) {}
 
 impl ServerState {
     /// True if the database answers and accepts writes.

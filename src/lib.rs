@@ -58,6 +58,8 @@
 //! - Contents of the database file: [`store`], one file for each kind of row.
 //! - Durability of a batch, and what is on disk after a kill: `store::log`, `store::store_log`;
 //!   when the database is synced: `maintain_log` in `engine::writer::recovery`.
+//! - Operation of several machines: `server::cluster`; the database of a follower:
+//!   `store::follower`; the log of a leader: `store::log::shared`, `server::cluster::lease`.
 //! - Permissions of keys: `http::api::auth`.
 //! - API keys of another server that keep working: `engine::api_keys`, [`domain::legacy_keys`].
 //! - Endpoints of the admin API: `admin::routes`; its form as HTTP: `admin::encoding`.
@@ -90,6 +92,7 @@
 //!   `engine::apply::alert_hold`.
 //! - Parsing of schedules: [`domain::schedule`].
 //! - Allowed outgoing addresses: `outbound::address_guard`.
+//! - Client of etcd: `server::cluster::etcd`; its connections: `outbound::http2`.
 //! - Pages and their permissions: `http::dashboard::page_routes`; request to a page:
 //!   `PageRequest` in `http::dashboard::page_request`; adding a page: [`http::dashboard`].
 //! - Forms that a page accepts, and their allowed origins: `http::dashboard::browser_security`.

@@ -9,6 +9,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio::net::TcpStream;
+
 use crate::domain::channel::Transports;
 use crate::domain::ids::ProjectId;
 use crate::util::clock::Clock;
@@ -27,6 +29,7 @@ use command::Commands;
 pub use command::{ProcessExit, SESSION_LAUNCHER, ShellCommand, ShellCommandResult};
 pub use error::{SendError, SendStage};
 pub use http::{HttpRequest, HttpResponse, RedirectPolicy};
+pub(crate) use http2::{Http2Body, Http2Connection};
 pub use mail::{
     MailError, MailFrom, MailReceipt, MailRelay, MailReply, MailServer, MailStep, OutgoingMail,
 };
@@ -40,6 +43,7 @@ mod connection_pool;
 mod dial;
 mod error;
 mod http;
+mod http2;
 mod mail;
 mod proxy;
 mod proxy_tunnel;
@@ -224,6 +228,18 @@ impl Outbound {
         trust: Trust,
     ) -> Result<HttpResponse, SendError> {
         http::send(self, Some(permit.0), request, trust, http::MAX_BODY_BYTES).await
+    }
+
+    /// Opens a connection to an address of the operator, `HOST:PORT`.
+    ///
+    /// # Errors
+    /// If the address is invalid, its name is unknown, or nothing accepts the connection.
+    pub async fn connect(&self, address: &str) -> Result<TcpStream, SendError> {
+        let host_port = url::HostPort::parse(address)?;
+        self.inner
+            .dialer
+            .connect_directly(&host_port, Trust::Operator)
+            .await
     }
 
     /// Sends a mail to the mail server.

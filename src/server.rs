@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use sd_notify::NotifyState;
+use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -32,6 +33,7 @@ use crate::smtp::address::MailDomain;
 use crate::store::{self, Medium};
 use crate::util::clock::Clock;
 use crate::util::random::Random;
+use cluster::{ClusterConfig, Leader};
 pub use config_files::ConfigFiles;
 pub use error::ServeError;
 use first_start::RemoteAccess;
@@ -43,6 +45,7 @@ pub(crate) use passed_sockets::passed_socket_count;
 use signals::{HangupCount, StopSignals};
 use watchdog::LastActivity;
 
+pub mod cluster;
 mod config_files;
 mod error;
 mod first_start;
@@ -51,6 +54,7 @@ mod log;
 mod open_files;
 mod passed_sockets;
 mod reload;
+mod restart;
 mod signals;
 mod startup_progress;
 mod watchdog;
@@ -109,6 +113,8 @@ pub struct ServerConfig {
     pub heartbeat: Option<Heartbeat>,
     /// Files that declare the configuration.
     pub declared: Option<ConfigFiles>,
+    /// Cluster that this machine belongs to.
+    pub cluster: Option<ClusterConfig>,
     /// Schedule of automatic backups.
     pub backups: Option<BackupSchedule>,
     /// True if batches are made durable by a journal. Otherwise each of them syncs
@@ -151,8 +157,9 @@ pub struct CertificateFiles {
 /// Runs the server until a signal stops it.
 pub fn run(config: ServerConfig) -> Result<(), ServeError> {
     // Before there is a second thread, because this changes the environment.
+    let has_passed_sockets = passed_socket_count() > 0;
     let passed = PassedSockets::take()?;
-    let _log = LogGuard::start(config.log, config.log_format).map_err(ServeError::System)?;
+    let log = LogGuard::start(config.log, config.log_format).map_err(ServeError::System)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -161,7 +168,8 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
     let outbound = Outbound::new(config.outbound.clone(), &Clock::System, Random::System)
         .map_err(ServeError::Outbound)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
+        // A task that blocks must not delay the signs of life of a leader.
+        .worker_threads(if config.cluster.is_some() { 2 } else { 1 })
         .enable_all()
         .build()
         .map_err(ServeError::System)?;
@@ -180,15 +188,71 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
         holds_alerts_after_outage: config.holds_after_outage,
         ..engine
     };
-    let (handle, writer) = engine::open(engine).map_err(ServeError::Store)?;
+    let mut signals = runtime
+        .block_on(async { StopSignals::new() })
+        .map_err(ServeError::System)?;
+    let Some(cluster) = &config.cluster else {
+        let context = (runtime, signals, hangups, last_progress);
+        return run_engine(config, engine, listeners, outbound, context, None);
+    };
+    let followed = runtime.block_on(cluster::follow_until_leader(
+        cluster,
+        &config,
+        (&listeners, &mut signals),
+        &outbound,
+        &last_progress,
+    ));
+    let leader = match followed {
+        Ok(Some(leader)) => leader,
+        ended => {
+            // A copy of the database is not waited for.
+            runtime.shutdown_background();
+            return ended.map(drop);
+        }
+    };
+    let cluster_runtime = runtime.handle().clone();
+    let context = (runtime, signals, hangups, last_progress);
+    let Err(error) = run_engine(config, engine, listeners, outbound, context, Some(&leader)) else {
+        return Ok(());
+    };
+    let loss = match &error {
+        ServeError::NoLongerLeading(reason) => Some(reason.clone()),
+        _ => leader.loss(),
+    };
+    match loss {
+        // Only the supervisor can pass sockets on again.
+        Some(reason) if !has_passed_sockets => Err(restart::restart_process(&reason, log)),
+        Some(_) => Err(error),
+        None => {
+            cluster_runtime.block_on(leader.release());
+            Err(error)
+        }
+    }
+}
+
+/// Opens the engine and serves until a signal stops the server. `leader`: leadership of a cluster.
+fn run_engine(
+    config: ServerConfig,
+    engine: engine::EngineConfig,
+    listeners: Listeners,
+    outbound: Outbound,
+    (runtime, signals, hangups, last_progress): (Runtime, StopSignals, HangupCount, LastActivity),
+    leader: Option<&Leader>,
+) -> Result<(), ServeError> {
+    let opened = match leader {
+        Some(leader) => engine::open_as_leader(engine, leader.leadership(&runtime)),
+        None => engine::open(engine),
+    };
+    let (handle, writer) = opened.map_err(ServeError::Store)?;
     warn_if_directory_accessible(&config.data_directory);
     let writer_exit = start_writer(writer).map_err(ServeError::System)?;
     let result = runtime.block_on(serve(
         config,
-        (listeners, hangups),
+        (listeners, hangups, signals),
         (handle, last_progress),
         outbound,
         writer_exit,
+        leader,
     ));
     // Blocking reads are not waited for.
     runtime.shutdown_background();
@@ -197,13 +261,19 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
 
 async fn serve(
     config: ServerConfig,
-    (listeners, hangups): (Listeners, HangupCount),
+    (listeners, hangups, mut signals): (Listeners, HangupCount, StopSignals),
     (handle, last_progress): (Handle, LastActivity),
     outbound: Outbound,
     mut writer_exit: oneshot::Receiver<WriterExit>,
+    leader: Option<&Leader>,
 ) -> Result<(), ServeError> {
-    let mut signals = StopSignals::new().map_err(ServeError::System)?;
-    let admin = admin::AdminSocket::bind(&config.data_directory).map_err(ServeError::Admin)?;
+    let admin = match leader {
+        Some(leader) => Arc::clone(&leader.admin),
+        None => {
+            let bound = admin::AdminSocket::bind(&config.data_directory);
+            Arc::new(bound.map_err(ServeError::Admin)?)
+        }
+    };
     if handle.is_new() {
         let prepared = first_start::create_default_project(
             &handle,
@@ -298,7 +368,9 @@ async fn serve(
     last_round.record(Clock::System.uptime());
     let mut notifier = notifier::start(handle.clone(), notifier_config, stopped.clone())
         .map_err(ServeError::System)?;
-    let mut listeners = listeners.serve(admin, &handle, config, threads, &stopped);
+    let data_directory = config.data_directory.clone();
+    let mut listeners = listeners.serve(admin, &handle, config, threads, (&stopped, leader));
+    let peers = leader.map(|leader| leader.start(&handle, &data_directory, &stopped));
     notify_supervisor(NotifyState::Ready);
     files.start_reloading(handle.clone(), blocking, hangups);
     watchdog::start(handle.clone(), last_progress, last_round);
@@ -308,10 +380,20 @@ async fn serve(
             tracing::info!(signal = name, "stopping");
             None
         }
-        _ = &mut writer_exit => Some(ServeError::WriterPanicked),
+        exit = &mut writer_exit => Some(match exit {
+            Ok(WriterExit::Unable) => ServeError::NoLongerLeading(
+                "it cannot write to its log or to its database".into(),
+            ),
+            _ => ServeError::WriterPanicked,
+        }),
+        reason = cluster::wait_until_replaced(leader) => Some(ServeError::NoLongerLeading(reason)),
         _ = listeners.join_next() => Some(ServeError::ListenerPanicked),
         _ = &mut notifier => Some(ServeError::NotifierPanicked),
     };
+    if matches!(failure, Some(ServeError::NoLongerLeading(_))) {
+        // Another machine may lead: nothing more is answered.
+        return failure.map_or(Ok(()), Err);
+    }
     notify_supervisor(NotifyState::Stopping);
     stop.send_replace(true);
     let stopping = async {
@@ -320,7 +402,14 @@ async fn serve(
         stop_listeners(listeners, notifier).await;
         match failure {
             Some(error) => Err(error),
-            None => stop_writer(&handle, writer_exit).await,
+            None => {
+                drop(peers);
+                let stopped = stop_writer(&handle, writer_exit).await;
+                if let Some(leader) = leader {
+                    leader.release().await;
+                }
+                stopped
+            }
         }
     };
     tokio::select! {
@@ -469,6 +558,7 @@ mod tests {
             heartbeat: None,
             backups: None,
             declared: None,
+            cluster: None,
             uses_journal: true,
             holds_after_outage: true,
             log: LevelFilter::OFF,
@@ -491,15 +581,17 @@ mod tests {
             .block_on(Listeners::bind(&config, PassedSockets::default()))
             .unwrap();
         let hangups = signals::install_handlers(&runtime).unwrap();
+        let signals = runtime.block_on(async { StopSignals::new().unwrap() });
         let outbound =
             Outbound::new(OutboundConfig::default(), &Clock::System, Random::System).unwrap();
         assert!(matches!(
             runtime.block_on(serve(
                 config,
-                (listeners, hangups),
+                (listeners, hangups, signals),
                 (handle.clone(), LastActivity::default()),
                 outbound,
-                writer_exit
+                writer_exit,
+                None
             )),
             Err(ServeError::WriterPanicked)
         ));

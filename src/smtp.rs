@@ -14,12 +14,11 @@ mod session;
 
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use crate::engine::Handle;
 use crate::metrics;
-use crate::runtime::accept::accept_connections;
+use crate::runtime::accept::{ClientListener, accept_connections};
 use crate::runtime::blocking_threads::BlockingThreads;
 use crate::runtime::certificate::Certificate;
 use crate::util::client_network::ClientNetwork;
@@ -70,7 +69,7 @@ impl SmtpServer {
 
     /// Accepts mail until `stop` holds true. Then incoming messages may still complete, within five
     /// seconds.
-    pub async fn serve(self, listener: TcpListener, stop: watch::Receiver<bool>) {
+    pub async fn serve(self, listener: impl ClientListener, stop: watch::Receiver<bool>) {
         // No limit here: a session without a free slot is accepted and gets an error.
         accept_connections(
             "mail",

@@ -12,6 +12,7 @@ mod chunks;
 mod damaged_range;
 mod declared;
 mod flip;
+mod follower;
 mod inspection;
 mod log;
 mod medium;
@@ -43,9 +44,10 @@ use redb::{Database, ReadTransaction, ReadableDatabase as _};
 pub use batch::Batch;
 pub(crate) use catch_panic::catch_panic;
 pub use flip::FlipPruneResult;
+pub use follower::{CLUSTER_FORMAT, FollowError, FollowerStore};
 pub use inspection::{Inspection, InspectionReport, TableSize};
-use log::StoreLog;
-pub use log::{BackendLog, JOURNAL_NAME, MemoryLog};
+pub use log::{BackendLog, JOURNAL_NAME, MemoryLog, SharedLog, log_record_len};
+use log::{LogPlaces, StoreLog};
 pub(crate) use medium::NO_FOLLOW;
 pub use medium::{FILE_NAME, Medium};
 use medium::{FileId, OpenedDatabase};
@@ -191,6 +193,8 @@ pub struct Store {
     file: Option<FileId>,
     /// `None` if each commit syncs the file.
     log: Option<Arc<Mutex<StoreLog>>>,
+    /// Places in the log, if it is that of a cluster.
+    shared_places: Option<Arc<LogPlaces>>,
 }
 
 impl Store {
@@ -202,11 +206,36 @@ impl Store {
 
     /// Opens or creates the database like [`Self::open`] and reports progress. A file of an older
     /// layout is copied first: see [operations](crate::docs::operations).
+    ///
+    /// # Errors
+    /// Returns an error if the database belongs to a cluster, whose other machines would miss
+    /// changes.
     pub fn open_with_progress(
         medium: &Medium,
         progress: &ProgressReporter,
     ) -> Result<Self, StoreError> {
-        let mut store = Self::open_unmigrated(medium, progress)?;
+        let store = Self::open_unmigrated(medium, progress)?;
+        if store.is_clustered()? {
+            return Err(medium.explain_cluster());
+        }
+        store.migrate_from_copy(medium, progress)
+    }
+
+    /// Opens the database of a machine of a cluster, for its leader or to leave the cluster.
+    pub fn open_of_cluster(
+        medium: &Medium,
+        progress: &ProgressReporter,
+    ) -> Result<Self, StoreError> {
+        Self::open_unmigrated(medium, progress)?.migrate_from_copy(medium, progress)
+    }
+
+    /// Migrates an older layout after the file was copied.
+    fn migrate_from_copy(
+        self,
+        medium: &Medium,
+        progress: &ProgressReporter,
+    ) -> Result<Self, StoreError> {
+        let mut store = self;
         if let Some(found) = catch_panic(|| migrations::outdated_schema(&store))
             .map_err(|error| medium.explain_error(error))?
         {
@@ -231,6 +260,7 @@ impl Store {
                 storage,
                 file,
                 log: None,
+                shared_places: None,
             })
         };
         let mut store = open()?;
@@ -361,10 +391,12 @@ impl Store {
     }
 
     /// Begins a write transaction whose commit syncs the file. This is for many rows: a log would
-    /// need a copy of them.
+    /// need a copy of them. In a cluster it is a batch like any other.
     pub fn synced_batch(&self) -> Result<Batch, StoreError> {
         let batch = self.batch()?;
-        batch.skip_log();
+        if !self.has_shared_log() {
+            batch.skip_log();
+        }
         Ok(batch)
     }
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
@@ -97,7 +98,12 @@ impl AdminSocket {
 
     /// Answers requests until `stop` holds true. Then requests in progress have up to five seconds
     /// to finish.
-    pub async fn serve(self, handle: Handle, urls: ServiceUrls, stop: watch::Receiver<bool>) {
+    pub async fn serve(
+        self: Arc<Self>,
+        handle: Handle,
+        urls: ServiceUrls,
+        stop: watch::Receiver<bool>,
+    ) {
         let serve = |stream| {
             let context = AdminContext::new(handle.clone(), Some(urls.clone()));
             Some(serve_connection(stream, context, stop.clone()))

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
 
 use super::backup::BackupFlags;
+use super::cluster::ClusterFlags;
 use super::common_args::{ANY_U32, number_parser, parse_network};
 use super::config_files::ConfigFileFlags;
 use super::dashboard_flags::{DashboardFlags, SecretFileContent, read_secret};
@@ -112,6 +113,9 @@ pub(super) struct ServeArgs {
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     connections_per_address: u32,
+
+    #[command(flatten)]
+    cluster: ClusterFlags,
 
     #[command(flatten)]
     web: DashboardFlags,
@@ -357,11 +361,7 @@ pub(super) fn parse_address(text: &str) -> Result<SocketAddr, &'static str> {
 
 impl ServeArgs {
     /// Returns the configuration of the server, or an error about the combination of flags.
-    pub(super) fn config(
-        self,
-        data: PathBuf,
-        program: &Path,
-    ) -> Result<ServerConfig, &'static str> {
+    pub(super) fn config(self, data: PathBuf, program: &Path) -> Result<ServerConfig, String> {
         let mut warnings = Vec::new();
         if self.web.is_unauthenticated() {
             warnings.push(
@@ -402,6 +402,7 @@ impl ServeArgs {
                 interval: Duration::from_secs(self.heartbeat_every.into()),
             }),
             backups: self.backups.backup_schedule(),
+            cluster: self.cluster.config()?,
             declared: self.declared.applied_config(),
             uses_journal: self.journal,
             holds_after_outage: matches!(self.after_outage, AfterOutageMode::Hold),

@@ -27,6 +27,13 @@ const FLIPS_PER_SNAPSHOT: usize = 1000;
 const DELIVERIES_PER_SNAPSHOT: usize = 1000;
 
 impl Handle {
+    /// Places of the last record of the log, and of the last one that the synced file contains; 0
+    /// while the database is being reopened.
+    pub fn log_places(&self) -> (u64, u64) {
+        let store = self.0.store.get();
+        store.map_or((0, 0), |store| store.log_places())
+    }
+
     /// Newest pings of a check, newest first: up to its log limit, and at most 1000.
     pub fn pings(&self, check: &Check) -> Result<Vec<Ping>, StoreError> {
         self.newest_pings(check, MAX_LISTED_PINGS)

@@ -31,7 +31,7 @@ use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::project::BadgeSecret;
 use crate::domain::timestamp::Timestamp;
 use crate::metrics::Metrics;
-use crate::store::{Medium, Store, StoreError, catch_panic, remove_leftovers};
+use crate::store::{Medium, SharedLog, Store, StoreError, catch_panic, remove_leftovers};
 use crate::util::random::Random;
 use availability::PingAvailability;
 use body_upload::BodyUpload;
@@ -51,6 +51,9 @@ pub enum WriterExit {
     Closed,
     /// A command caused a panic. Its batch is not written, and the process should be restarted.
     Panicked,
+    /// The server led a cluster, and cannot write to its log or to its database. Another machine
+    /// should lead.
+    Unable,
 }
 
 /// Applies commands and writes them to the file.
@@ -60,6 +63,8 @@ pub struct Writer {
     limits: HousekeepingLimits,
     /// State of the recovery from failures of the database.
     recovery: Recovery,
+    /// True if the server leads a cluster. A failure then ends the writer: another server leads.
+    is_leader: bool,
     /// True if the last failure was a full disk: dead entries must be removed before commands are
     /// accepted.
     is_disk_full: bool,
@@ -81,6 +86,14 @@ pub struct Writer {
     /// Command whose body is being uploaded, with the target of its reply.
     upload: Option<(BodyUpload, ReplyTarget)>,
     memory: WriterMemory,
+}
+
+/// Leadership of a cluster.
+pub struct Leadership {
+    /// Epoch of this leader.
+    pub epoch: u64,
+    /// Log of the cluster. The database contains all of its records.
+    pub log: Box<dyn SharedLog>,
 }
 
 /// Data derived from the file, at startup and again after a failure.
@@ -135,7 +148,11 @@ impl WriterMemory {
 }
 
 impl Writer {
-    pub(super) fn open(config: EngineConfig) -> Result<(Handle, Self), StoreError> {
+    /// Opens the database. `leadership`: the cluster that this server leads, if any.
+    pub(super) fn open(
+        config: EngineConfig,
+        leadership: Option<Leadership>,
+    ) -> Result<(Handle, Self), StoreError> {
         let EngineConfig {
             medium,
             clock,
@@ -147,10 +164,15 @@ impl Writer {
             housekeeping: limits,
             progress,
         } = config;
-        let mut store = Store::open_with_progress(&medium, &progress)?;
-        if uses_log {
-            store.begin_log(&medium, &random, false)?;
+        let is_leader = leadership.is_some();
+        let mut store = if is_leader {
+            Store::open_of_cluster(&medium, &progress)?
         } else {
+            Store::open_with_progress(&medium, &progress)?
+        };
+        if uses_log && !is_leader {
+            store.begin_log(&medium, &random, false)?;
+        } else if !is_leader {
             // Opening the database has replayed it.
             store.end_log(&medium)?;
         }
@@ -158,6 +180,11 @@ impl Writer {
         let loaded = WriterMemory::load(&store, ping_body_limit, limits, clock.now(), &random);
         let (mut memory, published, timestamps) =
             loaded.map_err(|error| medium.explain_error(error))?;
+        // Each machine itself sets apart rows that this release cannot read: these changes come
+        // before the first record.
+        if let Some(leadership) = leadership {
+            store.begin_shared_log(leadership.epoch, leadership.log)?;
+        }
         memory.working.accepts_pings = accepts_pings;
         store.tolerate_unreadable();
         // Reading may have taken a while, but no command has a timestamp yet.
@@ -216,6 +243,7 @@ impl Writer {
             medium,
             limits,
             recovery,
+            is_leader,
             is_disk_full: false,
             clock_jumps,
             availability,
@@ -293,6 +321,11 @@ impl Writer {
             self.maintain_log();
         }
         self.shared.writer_activity.end_step();
+        if self.is_leader && result.is_ok() && !self.shared.writable.load(Ordering::Relaxed) {
+            self.shared.queue.close();
+            self.shared.queue.refuse_all(Unavailable::Stopping);
+            return Err(WriterExit::Unable);
+        }
         if wait && !self.shared.writable.load(Ordering::Relaxed) {
             // Callers wait for the next attempt: an attempt for each of them would keep the medium
             // busy.

@@ -34,7 +34,7 @@ const MAX_LINGER_BYTES: usize = 10 << 20;
 ///
 /// If a socket is closed with unread bytes in it, the system resets the connection, and the client
 /// loses the response that it has not read yet (RFC 9112, section 9.6).
-pub(super) async fn linger(stream: &mut (impl AsyncRead + Unpin)) {
+pub(crate) async fn linger(stream: &mut (impl AsyncRead + Unpin)) {
     let mut buffer = vec![0; 16 << 10];
     let mut remaining = MAX_LINGER_BYTES;
     let reading = async {

@@ -33,7 +33,7 @@ pub const ALPN_PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
 /// Maximum time of a handshake, including the wait for its first byte.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// First byte of a TLS handshake: the type of the record (RFC 8446, section 5.1).
-const HANDSHAKE_RECORD: u8 = 22;
+pub(crate) const HANDSHAKE_RECORD: u8 = 22;
 /// Maximum bytes of a response that are encrypted and not yet accepted by the system.
 const MAX_PENDING_CIPHERTEXT: usize = 16 << 10;
 

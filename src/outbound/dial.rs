@@ -199,24 +199,12 @@ impl Dialer {
         pin: Option<CertificatePin>,
         protocols: &[&[u8]],
     ) -> Result<TlsStream<TcpStream>, TlsFailure> {
-        let tls_failure = |stage, text: String| TlsFailure {
-            error: SendError::new(stage, text),
-            is_worth_retrying: false,
-        };
-        let name = match host {
-            Host::Address(address) => ServerName::from(*address),
-            Host::Name(name) => ServerName::try_from(name.trim_end_matches('.').to_owned())
-                .map_err(|_| {
-                    tls_failure(
-                        SendStage::Request,
-                        format!("{host} is not a name that a certificate can have"),
-                    )
-                })?,
-        };
-        let config = self.roots.config(pin).map_err(|error| TlsFailure {
+        let tls_failure = |error| TlsFailure {
             error,
             is_worth_retrying: false,
-        })?;
+        };
+        let name = certificate_name(host).map_err(tls_failure)?;
+        let config = self.roots.config(pin).map_err(tls_failure)?;
         let mut config = ClientConfig::clone(&config);
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         match timeout(
@@ -231,15 +219,31 @@ impl Dialer {
                 error: tls::handshake_error(host, &error, self.mentions_tls_pin),
                 is_worth_retrying: tls::is_unknown_issuer(&error) && self.roots.reload(),
             }),
-            Err(_) => Err(tls_failure(
-                SendStage::Tls,
-                format!(
-                    "TLS with {host} took more than {} seconds",
-                    TLS_TIMEOUT.as_secs()
-                ),
-            )),
+            Err(_) => Err(tls_failure(tls_timeout_error(host))),
         }
     }
+}
+
+/// Name that the certificate of a host must have.
+pub(super) fn certificate_name(host: &Host) -> Result<ServerName<'static>, SendError> {
+    match host {
+        Host::Address(address) => Ok(ServerName::from(*address)),
+        Host::Name(name) => {
+            ServerName::try_from(name.trim_end_matches('.').to_owned()).map_err(|_| {
+                let text = format!("{host} is not a name that a certificate can have");
+                SendError::new(SendStage::Request, text)
+            })
+        }
+    }
+}
+
+/// Error of a TLS handshake that took longer than [`TLS_TIMEOUT`].
+pub(super) fn tls_timeout_error(host: &Host) -> SendError {
+    let text = format!(
+        "TLS with {host} took more than {} seconds",
+        TLS_TIMEOUT.as_secs()
+    );
+    SendError::new(SendStage::Tls, text)
 }
 
 /// Failed TLS handshake.

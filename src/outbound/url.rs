@@ -83,6 +83,25 @@ pub(super) struct HostPort {
 }
 
 impl HostPort {
+    /// Parses `HOST:PORT`. An IPv6 address is in brackets.
+    ///
+    /// # Errors
+    /// If it has no valid host and port.
+    pub(super) fn parse(text: &str) -> Result<Self, SendError> {
+        let parts = text.rsplit_once(':').and_then(|(host, port)| {
+            Some(Self {
+                host: Host::parse(host)?,
+                port: port.parse().ok()?,
+            })
+        });
+        parts.ok_or_else(|| {
+            SendError::new(
+                SendStage::Request,
+                format!("{text} is not an address of the form HOST:PORT"),
+            )
+        })
+    }
+
     /// Parses the authority of a URL, without its user. `default` applies if it has no port.
     pub(super) fn from_authority(authority: &Authority, default: u16) -> Option<Self> {
         let port = match authority.port() {
@@ -213,6 +232,32 @@ mod tests {
             url.path,
             url.authorization.as_deref().unwrap_or("-")
         )
+    }
+
+    #[test]
+    fn an_address_has_a_host_and_a_port() {
+        for (text, shown) in [
+            ("10.0.0.1:8001", "10.0.0.1:8001"),
+            ("[::1]:8001", "[::1]:8001"),
+            ("Node-2.example:65535", "node-2.example:65535"),
+        ] {
+            assert_eq!(HostPort::parse(text).unwrap().to_string(), shown);
+        }
+        for text in [
+            "",
+            "a",
+            "a:",
+            ":1",
+            "a:65536",
+            "user@a:1",
+            "http://a:1",
+            "::1",
+        ] {
+            assert!(
+                HostPort::parse(text).is_err_and(|error| error.stage == SendStage::Request),
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Accept loop that all listeners share. At shutdown it waits a short time for open connections.
 
 use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -17,7 +19,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(100);
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Source of connections. It is dropped when the accept loop ends.
-pub(crate) trait Listener {
+pub trait Listener {
     /// A connection, with the details of its other end.
     type Accepted;
 
@@ -29,11 +31,31 @@ pub(crate) trait Listener {
 }
 
 impl Listener for TcpListener {
-    type Accepted = (TcpStream, std::net::SocketAddr);
+    type Accepted = (TcpStream, SocketAddr);
 
     fn accept(&self) -> impl Future<Output = io::Result<Self::Accepted>> + Send {
         Self::accept(self)
     }
+}
+
+/// A listener that another accept loop takes over later. It is closed with its last owner.
+impl<L: Listener> Listener for Arc<L> {
+    type Accepted = L::Accepted;
+
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Accepted>> + Send {
+        L::accept(self)
+    }
+}
+
+/// Source of connections of clients, each with the address of its client.
+pub trait ClientListener:
+    Listener<Accepted = (TcpStream, SocketAddr)> + Send + Sync + 'static
+{
+}
+
+impl<L> ClientListener for L where
+    L: Listener<Accepted = (TcpStream, SocketAddr)> + Send + Sync + 'static
+{
 }
 
 /// Calls `serve` for each connection and runs its future as a task, until `stop` is true. Rejects
@@ -94,7 +116,6 @@ pub(crate) async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tokio::sync::Semaphore;

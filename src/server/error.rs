@@ -8,7 +8,7 @@ use crate::admin;
 use crate::http::BaseUrlError;
 use crate::outbound::OutboundError;
 use crate::runtime::certificate::CertificateError;
-use crate::store::StoreError;
+use crate::store::{FollowError, StoreError};
 
 /// Reason why the server did not start, or did not stop properly.
 #[derive(Debug)]
@@ -38,6 +38,12 @@ pub enum ServeError {
     System(io::Error),
     /// A command made the writer panic.
     WriterPanicked,
+    /// The machine cannot belong to its cluster. Contains the reason and a remedy.
+    Cluster(String),
+    /// The database cannot follow the log of the cluster.
+    Follow(FollowError),
+    /// The machine no longer leads its cluster. Contains the reason.
+    NoLongerLeading(String),
     /// A listener panicked.
     ListenerPanicked,
     /// The notifier panicked.
@@ -101,6 +107,11 @@ impl fmt::Display for ServeError {
             Self::WriterPanicked => f.write_str(
                 "the writer panicked; acknowledged changes are on disk; start the server again",
             ),
+            Self::Cluster(reason) => f.write_str(reason),
+            Self::Follow(error) => error.fmt(f),
+            Self::NoLongerLeading(reason) => {
+                write!(f, "this machine no longer leads the cluster: {reason}")
+            }
             Self::ListenerPanicked => f.write_str(
                 "a listener panicked; acknowledged changes are on disk; start the server again",
             ),

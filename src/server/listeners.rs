@@ -10,6 +10,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::cluster::peer::PeerService;
+use super::cluster::{ForwardedListener, Leader};
 use super::passed_sockets::PassedSockets;
 use super::{
     ADMIN_DESCRIPTION, CertificateFiles, DEFAULT_LISTEN, MailPingConfig, ServeError, ServerConfig,
@@ -27,7 +29,7 @@ use crate::smtp;
 const BACKLOG: i32 = 4096;
 
 /// A listener with its address, port 0 replaced.
-type BoundListener = (TcpListener, SocketAddr);
+type BoundListener = (Arc<TcpListener>, SocketAddr);
 
 /// Bound listeners that are not served yet.
 pub(super) struct Listeners {
@@ -165,14 +167,37 @@ impl Listeners {
             .collect()
     }
 
-    /// Serves until `stopped` holds true and each listener has drained.
+    /// Returns the listeners whose connections a follower of a cluster forwards.
+    pub(super) fn client_listeners(&self) -> Vec<ForwardedListener> {
+        let mail = self.mail.iter().flat_map(|(listeners, _)| listeners);
+        let numbered = |service| {
+            move |(number, (listener, _)): (u8, &BoundListener)| {
+                (Arc::clone(listener), service, number)
+            }
+        };
+        (0..)
+            .zip(&self.http)
+            .map(numbered(PeerService::Http))
+            .chain((0..).zip(mail).map(numbered(PeerService::Smtp)))
+            .collect()
+    }
+
+    /// Returns the listeners for metrics.
+    pub(super) fn metrics_listeners(&self) -> impl Iterator<Item = Arc<TcpListener>> {
+        self.metrics
+            .iter()
+            .map(|(listener, _)| Arc::clone(listener))
+    }
+
+    /// Serves until `stopped` holds true and each listener has drained. `leader`: leadership of the
+    /// cluster, whose other machines forward connections.
     pub(super) fn serve(
         self,
-        admin: admin::AdminSocket,
+        admin: Arc<admin::AdminSocket>,
         handle: &Handle,
         config: ServerConfig,
         threads: ServerThreads,
-        stopped: &watch::Receiver<bool>,
+        (stopped, leader): (&watch::Receiver<bool>, Option<&Leader>),
     ) -> JoinSet<()> {
         let ServerConfig {
             trusted_proxies,
@@ -220,6 +245,14 @@ impl Listeners {
                 stopped.clone(),
             ));
         }
+        if let Some(leader) = leader {
+            running.spawn(server.clone().serve(
+                leader.listen(PeerService::Http),
+                tls,
+                Arc::clone(&connections),
+                stopped.clone(),
+            ));
+        }
         for (listener, address) in self.metrics {
             tracing::info!(%address, "listening for metrics");
             running.spawn(server.clone().serve_metrics(
@@ -233,6 +266,10 @@ impl Listeners {
             for (listener, address) in listeners {
                 tracing::info!(%address, "listening for mail");
                 running.spawn(server.clone().serve(listener, stopped.clone()));
+            }
+            if let Some(leader) = leader {
+                let forwarded = leader.listen(PeerService::Smtp);
+                running.spawn(server.clone().serve(forwarded, stopped.clone()));
             }
         }
         running.spawn(admin.serve(handle.clone(), addresses, stopped.clone()));
@@ -259,7 +296,7 @@ fn bind_with_passed(
     for (listener, address) in passed {
         let listener = TcpListener::from_std(listener)
             .map_err(|error| ServeError::Listen(flag, address, error))?;
-        listeners.push((listener, address));
+        listeners.push((Arc::new(listener), address));
     }
     let passed_addresses: Vec<_> = listeners.iter().map(|(_, address)| *address).collect();
     listeners
@@ -290,9 +327,14 @@ fn bind_all(
         let listen_error = |error| ServeError::Listen(flag, *address, error);
         let listener = open_listener(*address).map_err(listen_error)?;
         let bound = listener.local_addr().map_err(listen_error)?;
-        listeners.push((listener, bound));
+        listeners.push((Arc::new(listener), bound));
     }
     Ok(listeners)
+}
+
+/// Binds the port for the other machines of a cluster.
+pub(super) fn bind_peer_listener(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    open_listener(address).map_err(|error| ServeError::Listen("--cluster-listen", address, error))
 }
 
 fn open_listener(address: SocketAddr) -> io::Result<TcpListener> {

@@ -7,6 +7,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Maximum number of lines that wait to be written; more are dropped.
 const MAX_QUEUED_LINES: usize = 1024;
@@ -48,12 +51,19 @@ impl LogGuard {
             .with_writer(move || lines.clone())
             .log_internal_errors(false);
         let log = log.with_ansi(io::stderr().is_terminal()).with_target(false);
+        // The library for HTTP/2 logs each frame.
+        let filter = Targets::new()
+            .with_default(level)
+            .with_target("h2", level.min(LevelFilter::WARN));
         match format {
-            LogFormat::Json => log.json().flatten_event(true).with_ansi(false).init(),
-            LogFormat::Text if is_journal(std::env::var_os("JOURNAL_STREAM").as_deref()) => {
-                log.without_time().init();
+            LogFormat::Json => {
+                let log = log.json().flatten_event(true).with_ansi(false);
+                log.finish().with(filter).init();
             }
-            LogFormat::Text => log.init(),
+            LogFormat::Text if is_journal(std::env::var_os("JOURNAL_STREAM").as_deref()) => {
+                log.without_time().finish().with(filter).init();
+            }
+            LogFormat::Text => log.finish().with(filter).init(),
         }
         Ok(Self(sender))
     }

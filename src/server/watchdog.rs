@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sd_notify::NotifyState;
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::notify_supervisor;
@@ -61,6 +62,26 @@ pub(super) fn start(handle: Handle, last_progress: LastActivity, last_round: Las
             sleep(interval / 4).await;
         }
     });
+}
+
+/// Feeds the watchdog, if there is one, while a machine follows its cluster and makes progress.
+pub(super) fn start_following(last_progress: LastActivity) -> JoinHandle<()> {
+    last_progress.record(Clock::System.uptime());
+    tokio::spawn(async move {
+        let Some(interval) = sd_notify::watchdog_enabled() else {
+            return;
+        };
+        loop {
+            if last_progress.age(Clock::System.uptime()) < MAX_STEP_TIME {
+                notify_supervisor(NotifyState::Watchdog);
+            } else {
+                tracing::error!(
+                    "this machine makes no progress: the supervisor's watchdog is not notified"
+                );
+            }
+            sleep(interval / 4).await;
+        }
+    })
 }
 
 /// Returns the component that makes no progress. The arguments are the time of the writer's current

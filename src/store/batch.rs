@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::ops::{Bound, Deref, RangeInclusive};
 use std::sync::{Arc, Mutex};
 
@@ -80,12 +81,20 @@ impl Batch {
         };
         let mut log = lock(&log);
         let changes = self.changes.take();
+        if log.is_shared() && self.is_unrecorded.get() {
+            debug_assert!(false, "other machines would miss changes");
+            return Err(io::Error::other("a change was not recorded for the cluster").into());
+        }
         // Without a reservation, only a sync shows if the disk has space for the rows.
-        if self.is_unrecorded.get()
-            || self.storage.grows_sparsely()
-            || !log.append(changes.as_bytes())?
-        {
+        let needs_sync = self.is_unrecorded.get() || self.storage.grows_sparsely();
+        if needs_sync && !log.is_shared() || !log.append(changes.as_bytes())? {
             return commit_and_sync(self.transaction, &mut log);
+        }
+        if log.is_shared()
+            && let Some(mark) = log.appended_mark()
+        {
+            // A copy of the database shows which records it contains.
+            meta::set_log_mark(&self.transaction, mark)?;
         }
         self.transaction.set_durability(Durability::None)?;
         let committed = self.transaction.commit();

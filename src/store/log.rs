@@ -9,10 +9,13 @@ mod journal;
 mod medium;
 mod memory;
 mod record;
+mod shared;
 #[cfg(test)]
 mod tests;
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) use changes::{RowChange, RowChanges};
 pub(super) use journal::{Journal, OpenedJournal};
@@ -20,8 +23,10 @@ pub(super) use medium::LogFile;
 pub use medium::{BackendLog, JOURNAL_NAME};
 pub(super) use medium::{read_only_log, remove_journal_file};
 pub use memory::MemoryLog;
-pub(super) use record::LogMark;
-use record::LogRecord;
+pub use record::declared_len as log_record_len;
+pub(super) use record::{LogMark, LogRecord, decode as decode_record};
+pub(super) use shared::LeaderLog;
+pub use shared::SharedLog;
 
 /// Error of reading a log.
 #[derive(Debug)]
@@ -69,6 +74,16 @@ pub(super) trait Log: Send {
     fn release(&mut self);
 }
 
+/// Places in the log of a cluster. The log itself is locked during an append, which may wait for
+/// etcd, so tasks that etcd depends on must not wait for its lock.
+#[derive(Debug, Default)]
+pub(super) struct LogPlaces {
+    /// Place of the last record.
+    pub(super) last: AtomicU64,
+    /// Place of the last record that the synced file contains.
+    pub(super) synced: AtomicU64,
+}
+
 /// Log of an open database, and its relation to the file.
 pub(super) struct StoreLog {
     /// Number of the database.
@@ -81,12 +96,16 @@ pub(super) struct StoreLog {
     mark: LogMark,
     /// Mark of a record whose batch is not visible yet.
     appended: Option<LogMark>,
+    /// Places that are read without the lock of this log.
+    places: Arc<LogPlaces>,
     /// True if records were appended since the last sync of the file.
     is_ahead: bool,
     /// True if an operation of the log failed. The database must then be reopened.
     has_failed: bool,
     /// True if the file is synced for each batch for now.
     is_paused: bool,
+    /// True if it is the log of a cluster. Each change must then be in the log.
+    is_shared: bool,
 }
 
 impl StoreLog {
@@ -98,16 +117,52 @@ impl StoreLog {
             file: None,
             mark,
             appended: None,
+            places: Arc::new(LogPlaces {
+                last: AtomicU64::new(mark.place),
+                synced: AtomicU64::new(mark.place),
+            }),
             is_ahead: false,
             has_failed: false,
             is_paused: false,
+            is_shared: false,
         }
     }
 
+    /// Returns the state of a database that leads a cluster. `mark`: the mark of the last record,
+    /// whose rows the file contains.
+    pub(super) fn leading(log: LeaderLog, mark: LogMark) -> Self {
+        let database = log.database();
+        Self {
+            is_shared: true,
+            log: Some(Box::new(log)),
+            ..Self::new(database, mark)
+        }
+    }
+
+    /// True if it is the log of a cluster.
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
     /// Returns the mark for the file that is about to be synced. It is one place ahead of the last
-    /// record: no record that was withdrawn, or whose append failed, can follow it.
+    /// record: no record that was withdrawn, or whose append failed, can follow it. In a cluster
+    /// no record is withdrawn.
     pub(super) fn mark_of_sync(&self) -> LogMark {
-        self.mark.without_record(self.database)
+        if self.is_shared {
+            self.mark
+        } else {
+            self.mark.without_record(self.database)
+        }
+    }
+
+    /// Places that are read without the lock of this log.
+    pub(super) fn places(&self) -> Arc<LogPlaces> {
+        Arc::clone(&self.places)
+    }
+
+    /// Mark of the appended record whose batch is about to become visible.
+    pub(super) fn appended_mark(&self) -> Option<LogMark> {
+        self.appended
     }
 
     /// Number of the database.
@@ -160,12 +215,15 @@ impl StoreLog {
     pub(super) fn append(&mut self, changes: &[u8]) -> io::Result<bool> {
         // A panic can have prevented it.
         self.withdraw();
-        let Some(log) = &mut self.log else {
-            return Ok(false);
+        let is_usable = !self.has_failed && !self.is_paused;
+        let usable = self.log.as_mut().filter(|_| is_usable);
+        let Some(log) = usable.filter(|log| log.has_room_for(changes.len())) else {
+            return if self.is_shared {
+                Err(io::Error::other("the log of the cluster has failed"))
+            } else {
+                Ok(false)
+            };
         };
-        if self.has_failed || self.is_paused || !log.has_room_for(changes.len()) {
-            return Ok(false);
-        }
         match log.append(self.mark, changes) {
             Ok(mark) => self.appended = Some(mark),
             Err(error) => {
@@ -180,6 +238,7 @@ impl StoreLog {
     pub(super) fn confirm(&mut self) {
         if let Some(mark) = self.appended.take() {
             self.mark = mark;
+            self.places.last.store(mark.place, Ordering::Relaxed);
             self.is_ahead = true;
         }
     }
@@ -197,6 +256,8 @@ impl StoreLog {
     /// Releases the records after the file was synced with this mark.
     pub(super) fn record_synced(&mut self, mark: LogMark) {
         self.mark = mark;
+        self.places.last.store(mark.place, Ordering::Relaxed);
+        self.places.synced.store(mark.place, Ordering::Relaxed);
         self.appended = None;
         if let Some(log) = &mut self.log {
             log.release();

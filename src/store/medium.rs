@@ -368,6 +368,37 @@ pub(super) fn lock_holder_pid(path: &Path) -> Option<u32> {
     locks.lines().find_map(of_line)
 }
 
+impl Medium {
+    fn database_path(&self) -> PathBuf {
+        match self {
+            Self::Directory(directory) => directory.join(FILE_NAME),
+            Self::Backend { .. } => PathBuf::from(FILE_NAME),
+        }
+    }
+
+    /// Error for a database of a cluster that would be changed alone.
+    pub(crate) fn explain_cluster(&self) -> StoreError {
+        StoreError::File {
+            path: self.database_path(),
+            reason: "it belongs to a cluster: start the server with --cluster, or take the \
+                     database out of the cluster with `overdue cluster leave`"
+                .into(),
+        }
+    }
+
+    /// Error for a database that does not belong to a cluster.
+    pub(super) fn explain_missing_cluster(&self) -> StoreError {
+        StoreError::File {
+            path: self.database_path(),
+            reason:
+                "it does not belong to a cluster: make it the first database of a new one with \
+                     `overdue cluster init`, or move it away, and this machine gets a copy from \
+                     the leader"
+                    .into(),
+        }
+    }
+}
+
 /// True if nothing has this name, not even a link.
 fn is_missing(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)

@@ -1,10 +1,10 @@
 //! Single values of the database: schema version, id sequence, checkpoints, secret that signs badge
 //! URLs, secrets of other servers, instance ID.
 
-use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
+use redb::{ReadableTable as _, TableDefinition, TableHandle as _, WriteTransaction};
 
 use super::log::LogMark;
-use super::{Batch, Snapshot, StoreError};
+use super::{Batch, Snapshot, StoreError, TableRows};
 use crate::domain::alert::Outage;
 use crate::domain::legacy_keys::{LegacySecret, LegacySecrets};
 use crate::domain::project::BadgeSecret;
@@ -51,6 +51,8 @@ pub enum MetaKey {
     LogPlace,
     /// Chain of that record.
     LogChain,
+    /// Not 0 if the database belongs to a cluster.
+    IsClustered,
 }
 
 impl MetaKey {
@@ -70,6 +72,7 @@ impl MetaKey {
             Self::LogDatabase => "log_database",
             Self::LogPlace => "log_place",
             Self::LogChain => "log_chain",
+            Self::IsClustered => "clustered",
         }
     }
 }
@@ -87,6 +90,14 @@ pub(super) fn set_schema(transaction: &WriteTransaction, schema: u64) -> Result<
         .open_table(META)?
         .insert(SCHEMA_NAME, schema.to_le_bytes().as_slice())?;
     Ok(())
+}
+
+/// Returns the version of the layout in changed rows of the table of single values, if it is one of
+/// them.
+pub(super) fn changed_schema(rows: &TableRows<'_>) -> Option<u64> {
+    let mut rows = rows.iter().filter(|_| rows.table() == META.name());
+    let (_, bytes) = rows.find(|(name, _)| *name == SCHEMA_NAME.as_bytes())?;
+    number(SCHEMA_NAME, bytes).ok()
 }
 
 /// Returns a stored number; 0 if it was never set.
@@ -137,6 +148,13 @@ fn fixed_bytes<const N: usize>(name: &str, bytes: &[u8]) -> Result<[u8; N], Stor
 }
 
 impl Batch {
+    /// Stores the version of the layout as a change of the log.
+    pub(super) fn record_schema(&self, schema: u64) -> Result<(), StoreError> {
+        let mut meta = self.table(META)?;
+        meta.insert(SCHEMA_NAME, schema.to_le_bytes().as_slice())?;
+        Ok(())
+    }
+
     /// Stores a number.
     pub fn set_meta_value(&self, key: MetaKey, value: u64) -> Result<(), StoreError> {
         let mut meta = self.table(META)?;

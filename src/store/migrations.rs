@@ -43,21 +43,32 @@ pub(super) fn outdated_schema(store: &Store) -> Result<Option<u64>, StoreError> 
 /// Runs the missing migrations, each in its own transaction. Refuses a version newer than this
 /// release.
 pub(super) fn migrate(store: &Store) -> Result<(), StoreError> {
+    migrate_to(store, SCHEMA)
+}
+
+/// Runs the migrations up to a version. Refuses a version newer than this release.
+pub(super) fn migrate_to(store: &Store, target: u64) -> Result<(), StoreError> {
     loop {
         let batch: Batch = store.batch()?;
         let found = meta::schema(batch.unrecorded())?;
-        let step = usize::try_from(found)
-            .ok()
-            .and_then(|found| MIGRATIONS.get(found));
-        let Some(step) = step else {
-            return if found == SCHEMA {
+        if found >= target {
+            return if found == target {
                 Ok(())
             } else {
                 Err(StoreError::TooNew {
                     found,
-                    known: SCHEMA,
+                    known: target,
                 })
             };
+        }
+        let step = usize::try_from(found)
+            .ok()
+            .and_then(|found| MIGRATIONS.get(found));
+        let Some(step) = step else {
+            return Err(StoreError::TooNew {
+                found: found.max(target),
+                known: SCHEMA,
+            });
         };
         step(batch.unrecorded())?;
         meta::set_schema(batch.unrecorded(), found + 1)?;

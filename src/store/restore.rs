@@ -97,6 +97,31 @@ impl DatabaseRestore {
         }
     }
 
+    /// Makes the added rows the database of the directory, unchanged: a copy for another machine of
+    /// the same cluster.
+    ///
+    /// # Errors
+    /// Returns an error if something cannot be written. The old database is then unchanged.
+    pub fn finish_copy(mut self) -> Result<(), StoreError> {
+        if let Some((store, batch)) = self.database.take() {
+            batch.commit()?;
+            drop(store);
+            self.replace_database()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the new database that of the directory.
+    fn replace_database(&self) -> Result<(), StoreError> {
+        let from = self.directory.join(WORK_DIRECTORY).join(FILE_NAME);
+        let to = self.directory.join(FILE_NAME);
+        // The journal belongs to the database that is replaced.
+        fs::rename(&from, &to)
+            .and_then(|()| self.locks.0.sync_all())
+            .and_then(|()| remove_journal_file(&self.directory))
+            .map_err(|error| StoreError::Path(to, error))
+    }
+
     /// Makes the added rows the database of the directory. It gets the layout of this release and a
     /// new `instance`, because the original database may have sent alerts since the backup and may
     /// continue. For the same reason, messages in the outbox are marked as possible repeats.
@@ -116,7 +141,12 @@ impl DatabaseRestore {
         let batch = store.batch()?;
         batch.set_instance(instance)?;
         // The log of the original belongs to that one alone.
-        for key in [MetaKey::LogDatabase, MetaKey::LogPlace, MetaKey::LogChain] {
+        for key in [
+            MetaKey::LogDatabase,
+            MetaKey::LogPlace,
+            MetaKey::LogChain,
+            MetaKey::IsClustered,
+        ] {
             batch.set_meta_value(key, 0)?;
         }
         batch.remove_sessions_and_links()?;
@@ -134,14 +164,7 @@ impl DatabaseRestore {
         drop(snapshot);
         batch.commit()?;
         drop(store);
-        let from = work_directory.join(FILE_NAME);
-        let to = self.directory.join(FILE_NAME);
-        let file_error = |error| StoreError::Path(to.clone(), error);
-        // The journal belongs to the database that is replaced.
-        fs::rename(&from, &to)
-            .and_then(|()| self.locks.0.sync_all())
-            .and_then(|()| remove_journal_file(&self.directory))
-            .map_err(file_error)
+        self.replace_database()
     }
 }
 

@@ -137,6 +137,9 @@ impl Store {
         let Some(log) = &self.log else {
             return Ok(true);
         };
+        if lock(log).is_shared() {
+            return Ok(true);
+        }
         let (had_log, is_missing) = {
             let log = lock(log);
             let has_changed = medium.log_file().is_ok_and(|file| file != log.file());

@@ -395,6 +395,7 @@ fn a_newer_schema_is_refused_with_a_remedy() {
             storage,
             file,
             log: None,
+            shared_places: None,
         };
         write(&store, |batch| {
             batch

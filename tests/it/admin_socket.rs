@@ -1,5 +1,6 @@
 //! The admin socket, as programs other than the command line use it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use overdue::admin::{AdminSocket, BASE_PATH, ServiceUrls};
@@ -30,7 +31,7 @@ impl SocketFixture {
             base_url: "https://example.org".into(),
             has_pages: true,
         };
-        let serving = tokio::spawn(socket.serve(server.handle.clone(), urls, stopping));
+        let serving = tokio::spawn(Arc::new(socket).serve(server.handle.clone(), urls, stopping));
         Self {
             server,
             directory,

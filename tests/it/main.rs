@@ -21,6 +21,7 @@ mod change_feed;
 mod channel_kinds;
 mod chunks;
 mod clock_jumps;
+mod cluster;
 mod config;
 mod damaged_database;
 mod disk_faults;

@@ -77,13 +77,15 @@ const OWNED: [(&str, &[&str]); 17] = [
     ("UdpSocket", &["outbound/resolver/dns.rs"]),
     ("mail_send", &["outbound/mail.rs"]),
     // The second starts this program as another user. The third starts the command that a session
-    // runs.
+    // runs. The fourth starts servers for unit tests. The fifth starts this program again.
     (
         "std::process::Command",
         &[
             "cli/discover/system.rs",
             "cli/data_directory.rs",
             "cli/session.rs",
+            "server/cluster/etcd/test_server.rs",
+            "server/restart.rs",
         ],
     ),
     (

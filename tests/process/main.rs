@@ -19,6 +19,7 @@ mod certificates;
 mod channels;
 mod checks;
 mod client;
+mod cluster;
 mod config;
 mod damaged_database;
 mod first_start;

@@ -76,6 +76,11 @@ impl ServerProcess {
 
     /// Starts a server with this command.
     pub fn spawn(command: &mut Command) -> Self {
+        Self::spawn_until(command, "listening for HTTP")
+    }
+
+    /// Starts a server with this command, and waits for the log line with its address.
+    pub fn spawn_until(command: &mut Command, part: &str) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (tell, lines) = channel();
@@ -91,7 +96,7 @@ impl ServerProcess {
             log: Vec::new(),
             address: ([127, 0, 0, 1], 0).into(),
         };
-        let line = server.wait_for("listening for HTTP");
+        let line = server.wait_for(part);
         server.address = line.split("address=").nth(1).unwrap().parse().unwrap();
         server
     }
@@ -107,6 +112,14 @@ impl ServerProcess {
                 return line.clone();
             }
         }
+    }
+
+    /// Returns the log lines that were written so far.
+    pub fn lines_so_far(&mut self) -> String {
+        while let Ok(line) = self.lines.try_recv() {
+            self.log.push(line);
+        }
+        self.log.join("\n")
     }
 
     /// Waits for a log line that contains `part`, which may have been read before.

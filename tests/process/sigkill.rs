@@ -16,7 +16,7 @@ const ENOUGH: usize = 10 * SENDERS;
 
 /// A body that shows whether it is complete: the sender, the number, and a filling derived from
 /// both.
-fn body(sender: usize, number: usize) -> Vec<u8> {
+pub fn body(sender: usize, number: usize) -> Vec<u8> {
     let filling = (0..(number * 37) % 3000).map(|place| (place * 7 + sender * 31 + number) as u8);
     format!("{sender} {number} ")
         .into_bytes()
@@ -26,7 +26,7 @@ fn body(sender: usize, number: usize) -> Vec<u8> {
 }
 
 /// Returns the number in a body if it is a complete body of this sender.
-fn number_in(bytes: &[u8], sender: usize) -> Option<usize> {
+pub fn number_in(bytes: &[u8], sender: usize) -> Option<usize> {
     let number = std::str::from_utf8(bytes.split(|byte| *byte == b' ').nth(1)?)
         .ok()?
         .parse()

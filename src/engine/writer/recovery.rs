@@ -22,6 +22,8 @@ const DAMAGE_PAUSE: Duration = Duration::from_secs(1);
 const FILE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum time for which the log is ahead of the synced file. A full log is synced earlier.
 const SYNC_INTERVAL: Duration = Duration::from_secs(300);
+/// The same time for the log of a cluster, which is trimmed up to what the files contain.
+const SHARED_SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause between two attempts to create a log.
 const LOG_RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// Time after a full disk for which each batch is synced: a replay of the log could need more space
@@ -269,7 +271,12 @@ impl Writer {
             return;
         }
         let since = *self.log_ahead_since.get_or_insert(uptime);
-        if uptime < since + SYNC_INTERVAL {
+        let interval = if self.is_leader {
+            SHARED_SYNC_INTERVAL
+        } else {
+            SYNC_INTERVAL
+        };
+        if uptime < since + interval {
             return;
         }
         let activity = &self.shared.writer_activity;
@@ -312,7 +319,8 @@ impl Writer {
     /// that includes a repair, every page must be readable.
     pub(super) fn reopen_if_readable_again(&mut self) {
         let is_readable = &self.shared.is_page_readable_again;
-        if self.is_repair_unsafe()
+        if self.is_leader
+            || self.is_repair_unsafe()
             || !is_readable.load(Ordering::Relaxed)
             || !self
                 .recovery

@@ -206,7 +206,8 @@ impl Writer {
         })
     }
 
-    /// Updates all check rows at once.
+    /// Updates all check rows at once. The leader of a cluster leaves that to the next one: the
+    /// record would be long.
     pub(super) fn write_full_checkpoint(&self) -> Result<(), StoreError> {
         let store = self.shared.store.get()?;
         let now = self.shared.clock.now();
@@ -217,7 +218,9 @@ impl Writer {
         } = &self.memory;
         catch_panic(|| {
             let batch = store.synced_batch()?;
-            housekeeping.write_full_checkpoint(&batch, &working.state, self.log_end())?;
+            if !self.is_leader {
+                housekeeping.write_full_checkpoint(&batch, &working.state, self.log_end())?;
+            }
             if self.availability.accepts_pings() {
                 set_meta_time(&batch, MetaKey::LastAvailable, now)?;
             }

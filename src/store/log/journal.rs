@@ -135,9 +135,10 @@ impl Log for Journal {
     }
 
     fn append(&mut self, previous: LogMark, changes: &[u8]) -> io::Result<LogMark> {
-        let mark = previous.next(self.database, changes);
+        let epoch = (self.database, record::SINGLE_EPOCH);
+        let mark = previous.next(epoch, changes);
         self.buffer.clear();
-        record::encode(self.database, previous, mark, changes, &mut self.buffer);
+        record::encode(epoch, previous, mark, changes, &mut self.buffer);
         self.buffer.resize(padded_len(self.buffer.len()), 0);
         self.storage.write(self.end, &self.buffer)?;
         self.storage.sync_data()?;
@@ -228,7 +229,10 @@ fn records_after(
     unreadable: &[usize],
     mark: LogMark,
 ) -> Result<Vec<LogRecord>, LogError> {
-    let record_at = |at: usize| record::decode(database, bytes.get(at..).unwrap_or_default());
+    let record_at = |at: usize| {
+        record::decode(database, bytes.get(at..).unwrap_or_default())
+            .filter(|record| record.epoch == record::SINGLE_EPOCH)
+    };
     let mut records: Vec<LogRecord> = Vec::new();
     // Mark of the last record of the present use, or of the database.
     let mut last = None;

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::record::SINGLE_EPOCH;
 use super::{Log, LogError, LogMark, LogRecord};
 use crate::util::sync::lock;
 
@@ -61,8 +62,9 @@ impl Log for MemoryLog {
 
     fn append(&mut self, previous: LogMark, changes: &[u8]) -> io::Result<LogMark> {
         let mut state = self.lock_state();
-        let mark = previous.next(state.database, changes);
+        let mark = previous.next((state.database, SINGLE_EPOCH), changes);
         state.records.push(LogRecord {
+            epoch: SINGLE_EPOCH,
             previous,
             mark,
             changes: changes.to_vec(),

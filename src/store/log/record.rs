@@ -8,8 +8,8 @@ const MAGIC: [u8; 4] = *b"odl1";
 pub(super) const HEADER_BYTES: usize = 48;
 /// Size in bytes of the part before the hash of the header.
 const HASHED_HEADER_BYTES: usize = 40;
-/// Epoch of a database with one server.
-const EPOCH: u64 = 0;
+/// Epoch of the records of a database with one server. In a cluster, each leader has a higher one.
+pub(super) const SINGLE_EPOCH: u64 = 0;
 
 /// Position in a log: the number of a record, and a hash of all records up to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -24,10 +24,10 @@ impl LogMark {
     /// Returns the mark of the next record in the log of a database. Clients choose parts of the
     /// changes, but do not know the number of the database: they cannot choose bytes that look like
     /// a record.
-    pub(in crate::store) fn next(self, database: u64, changes: &[u8]) -> Self {
+    pub(in crate::store) fn next(self, (database, epoch): (u64, u64), changes: &[u8]) -> Self {
         let place = self.place.wrapping_add(1);
         let mut hash = Sha256::new();
-        for number in [database, self.chain, EPOCH, place] {
+        for number in [database, self.chain, epoch, place] {
             hash.update(number.to_le_bytes());
         }
         hash.update(changes);
@@ -40,13 +40,15 @@ impl LogMark {
     /// Returns a mark that no record has. After it, the record that would follow this mark is one
     /// of the past.
     pub(in crate::store) fn without_record(self, database: u64) -> Self {
-        self.next(database, &[])
+        self.next((database, SINGLE_EPOCH), &[])
     }
 }
 
 /// Record of one batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::store) struct LogRecord {
+    /// Epoch in which it was appended.
+    pub(in crate::store) epoch: u64,
     /// Mark of the record before.
     pub(in crate::store) previous: LogMark,
     /// Mark of this record.
@@ -64,7 +66,7 @@ impl LogRecord {
 
 /// Appends the encoded record after `previous` in the log of a database.
 pub(super) fn encode(
-    database: u64,
+    (database, epoch): (u64, u64),
     previous: LogMark,
     mark: LogMark,
     changes: &[u8],
@@ -74,7 +76,7 @@ pub(super) fn encode(
     bytes.extend_from_slice(&MAGIC);
     // No log has room for a record of 4 GiB.
     bytes.extend_from_slice(&(changes.len() as u32).to_le_bytes());
-    for number in [EPOCH, mark.place, previous.chain, mark.chain] {
+    for number in [epoch, mark.place, previous.chain, mark.chain] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
     let header = bytes.get(start..).unwrap_or_default();
@@ -101,7 +103,7 @@ fn header_hash(database: u64, header: &[u8]) -> u64 {
 
 /// Decodes the record at the beginning of the bytes. `None` if there is no whole record of this
 /// database.
-pub(super) fn decode(database: u64, bytes: &[u8]) -> Option<LogRecord> {
+pub(in crate::store) fn decode(database: u64, bytes: &[u8]) -> Option<LogRecord> {
     let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
     let (hashed, mut stored_hash) = header.split_at_checked(HASHED_HEADER_BYTES)?;
     let mut header = hashed;
@@ -119,8 +121,9 @@ pub(super) fn decode(database: u64, bytes: &[u8]) -> Option<LogRecord> {
     };
     let mark = LogMark { place, chain };
     let changes = rest.get(..len)?;
-    let is_valid = epoch == EPOCH && previous.next(database, changes) == mark;
+    let is_valid = previous.next((database, epoch), changes) == mark;
     is_valid.then(|| LogRecord {
+        epoch,
         previous,
         mark,
         changes: changes.to_vec(),
@@ -129,7 +132,7 @@ pub(super) fn decode(database: u64, bytes: &[u8]) -> Option<LogRecord> {
 
 /// Length of the record whose header is at the beginning of the bytes, in bytes, as far as the
 /// header can be believed.
-pub(super) fn declared_len(bytes: &[u8]) -> Option<usize> {
+pub fn declared_len(bytes: &[u8]) -> Option<usize> {
     let mut header = bytes.strip_prefix(&MAGIC)?;
     Some(HEADER_BYTES + u32::from_le_bytes(take(&mut header)) as usize)
 }

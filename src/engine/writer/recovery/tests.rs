@@ -29,7 +29,7 @@ fn a_file_that_was_missing_while_the_database_had_failed_is_read_again() {
         random: Random::seeded(1),
         ..EngineConfig::new(medium, 100)
     };
-    let (handle, mut writer) = Writer::open(config).unwrap();
+    let (handle, mut writer) = Writer::open(config, None).unwrap();
     // A batch fails, and memory is ahead of the file.
     let now = writer.next_timestamp();
     writer.memory.working.apply(create("ghost"), now).unwrap();
@@ -81,7 +81,7 @@ fn after_a_panic_of_the_library_the_database_is_reopened_once_the_page_that_caus
             random: Random::seeded(1),
             ..EngineConfig::new(medium, 100)
         };
-        let (handle, mut writer) = Writer::open(config).unwrap();
+        let (handle, mut writer) = Writer::open(config, None).unwrap();
         writer.recovery.record_library_panic(
             &StoreError::Damaged {
                 reason: "on purpose".into(),

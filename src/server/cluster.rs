@@ -1,0 +1,316 @@
+//! Operation of several machines as a cluster. One machine leads and answers all clients; the
+//! others follow it. The log, which makes each change durable, is in etcd.
+//!
+//! A follower applies the records of the log to its own database, and forwards each connection of a
+//! client to the leader, byte by byte, so TLS and every protocol end at the leader. Once the leader
+//! is silent, a follower begins a new epoch, and leads. A machine that no longer leads starts its
+//! process again.
+//!
+//! | part | contents |
+//! | --- | --- |
+//! | `etcd` | client of etcd |
+//! | `log` | keys of the cluster in etcd: records, epoch, signs of life, machines |
+//! | `lease` | leadership of this machine |
+//! | `follower` | follows the log, and takes over |
+//! | `leader` | tasks of a leader in addition to the tasks of any server |
+//! | `peer`, `forward` | connections between machines; connections of clients to the leader |
+//! | `snapshot` | copy of the database for a machine that joins |
+//! | `command` | `overdue cluster` |
+
+use std::fmt;
+use std::fs::DirBuilder;
+use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::listeners::Listeners;
+use super::signals::StopSignals;
+use super::watchdog::{self, LastActivity};
+use super::{ServeError, ServerConfig, notify_supervisor};
+use crate::admin::AdminSocket;
+use crate::outbound::Outbound;
+use crate::store::StoreError;
+use crate::util::clock::Clock;
+use crate::util::random::Random;
+pub use command::{
+    ClusterStatus, MemberStatus, NodeRole, NodeStatus, forget_node, found_cluster, leave_cluster,
+    read_status,
+};
+use etcd::{Etcd, EtcdConfig, EtcdIdentity, EtcdTls, EtcdUrl};
+use follower::Follower;
+use forward::{Forwarder, ForwarderConfig};
+pub(super) use leader::Leader;
+use log::ClusterLog;
+use peer::{PeerConnector, PeerPort, PeerSecret, PeerService};
+use sd_notify::NotifyState;
+
+mod clock_comparison;
+mod command;
+pub(crate) mod etcd;
+mod follower;
+pub(crate) mod forward;
+mod leader;
+mod lease;
+mod log;
+pub(crate) mod peer;
+mod snapshot;
+mod splice;
+
+/// Time limit of a request to one member of etcd.
+const ETCD_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum length of the name of a machine, in bytes.
+const MAX_NODE_NAME_BYTES: usize = 64;
+
+/// Access to the etcd of a cluster, from the command line.
+#[derive(Clone)]
+pub struct ClusterAccess {
+    url: EtcdUrl,
+    tls: Option<EtcdTls>,
+}
+
+/// PEM files for TLS with etcd.
+#[derive(Clone, Default)]
+pub struct ClusterTlsFiles {
+    /// Certificates of the authorities that are trusted. `None`: the authorities of the system.
+    pub authorities: Option<PathBuf>,
+    /// Certificate of this machine and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// Error in the configuration of a cluster. Displays as a sentence without a full stop.
+#[derive(Debug)]
+pub struct ClusterConfigError(String);
+
+impl fmt::Display for ClusterConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ClusterConfigError {}
+
+fn config_error(error: impl fmt::Display) -> ClusterConfigError {
+    ClusterConfigError(error.to_string())
+}
+
+impl ClusterAccess {
+    /// Parses a URL, `etcd://HOST:PORT,…/PREFIX`, and reads the files.
+    ///
+    /// # Errors
+    /// If the URL is invalid, or a file cannot be read.
+    pub fn new(url: &str, files: &ClusterTlsFiles) -> Result<Self, ClusterConfigError> {
+        let url = EtcdUrl::parse(url).map_err(config_error)?;
+        let read = |path: &PathBuf| {
+            std::fs::read(path).map_err(|error| {
+                ClusterConfigError(format!("{} cannot be read: {error}", path.display()))
+            })
+        };
+        let authorities = files.authorities.as_ref().map(read).transpose()?;
+        let identity = match &files.identity {
+            Some((chain, key)) => Some(EtcdIdentity {
+                chain: read(chain)?,
+                key: read(key)?,
+            }),
+            None => None,
+        };
+        let uses_tls = url.uses_tls || authorities.is_some() || identity.is_some();
+        Ok(Self {
+            url,
+            tls: uses_tls.then_some(EtcdTls {
+                authorities,
+                identity,
+            }),
+        })
+    }
+
+    fn log(&self, outbound: &Outbound) -> Result<ClusterLog, ClusterConfigError> {
+        let config = EtcdConfig {
+            endpoints: self.url.endpoints.clone(),
+            user: self.url.user.clone(),
+            tls: self.tls.clone(),
+            timeout: ETCD_TIMEOUT,
+        };
+        let etcd = Etcd::new(config, outbound).map_err(config_error)?;
+        let prefix = match self.url.key_prefix.as_str() {
+            "" => "overdue",
+            prefix => prefix,
+        };
+        Ok(ClusterLog::new(etcd, prefix))
+    }
+}
+
+/// Configuration of a machine of a cluster.
+#[derive(Clone)]
+pub struct ClusterConfig {
+    access: ClusterAccess,
+    /// Name of this machine.
+    node: String,
+    /// Address of the peer port.
+    listen: SocketAddr,
+    /// Address at which other machines reach the peer port, `HOST:PORT`.
+    advertised: String,
+    secret: PeerSecret,
+}
+
+impl ClusterConfig {
+    /// Returns the configuration of a machine. `address`: address at which others reach it; that of
+    /// `listen` if missing. `secret`: content of the file that all machines share.
+    ///
+    /// # Errors
+    /// If the name or the secret is invalid, or other machines could not reach this one.
+    pub fn new(
+        access: ClusterAccess,
+        node: Option<String>,
+        listen: SocketAddr,
+        address: Option<String>,
+        secret: &[u8],
+    ) -> Result<Self, ClusterConfigError> {
+        let node = node
+            .or_else(|| {
+                rustix::system::uname()
+                    .nodename()
+                    .to_str()
+                    .ok()
+                    .map(str::to_owned)
+            })
+            .unwrap_or_default();
+        let is_name = |name: &str| {
+            let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+            (1..=MAX_NODE_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_allowed)
+        };
+        if !is_name(&node) {
+            return Err(ClusterConfigError(format!(
+                "{node:?} is no name for a machine of a cluster: give --cluster-node with 1 to \
+                 {MAX_NODE_NAME_BYTES} letters, digits, dots, hyphens and underscores"
+            )));
+        }
+        let advertised = match address {
+            Some(address) => address,
+            None if listen.ip().is_unspecified() => {
+                return Err(ClusterConfigError(format!(
+                    "other machines cannot reach {listen}: give --cluster-address with the \
+                     address of this machine"
+                )));
+            }
+            None => listen.to_string(),
+        };
+        Ok(Self {
+            access,
+            node,
+            listen,
+            advertised,
+            secret: PeerSecret::new(secret).map_err(config_error)?,
+        })
+    }
+}
+
+/// Follows the cluster until this machine leads. Returns `None` if a signal stops it before.
+///
+/// # Errors
+/// If this machine cannot belong to the cluster, or its database cannot be used.
+pub(super) async fn follow_until_leader(
+    cluster: &ClusterConfig,
+    config: &ServerConfig,
+    (listeners, signals): (&Listeners, &mut StopSignals),
+    outbound: &Outbound,
+    last_progress: &LastActivity,
+) -> Result<Option<Leader>, ServeError> {
+    let clock = Clock::System;
+    let random = Random::System;
+    let log = cluster
+        .access
+        .log(outbound)
+        .map_err(|error| ServeError::Cluster(error.to_string()))?;
+    let connector = PeerConnector::new(outbound.clone(), cluster.secret.clone(), random.clone());
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&config.data_directory)
+        .map_err(|error| {
+            ServeError::Store(StoreError::Path(config.data_directory.clone(), error))
+        })?;
+    let feeding = watchdog::start_following(last_progress.clone());
+    let mut follower = Follower::new(
+        cluster,
+        log,
+        config.data_directory.clone(),
+        connector.clone(),
+        (clock.clone(), random.clone()),
+        last_progress.clone(),
+    )
+    .map_err(ServeError::Store)?;
+    let admin = Arc::new(AdminSocket::bind(&config.data_directory).map_err(ServeError::Admin)?);
+    let forwarder = Forwarder::new(
+        connector,
+        follower.leader(),
+        clock.clone(),
+        ForwarderConfig {
+            hold_time: forward::HOLD_TIME,
+            max_connections: forward::MAX_CONNECTIONS,
+            connections_per_address: config.connections_per_address,
+            trusted_proxies: config.trusted_proxies.clone(),
+        },
+    );
+    let (stop_forwarding, stopped) = watch::channel(false);
+    let mut forwarding = JoinSet::new();
+    for (listener, service, number) in listeners.client_listeners() {
+        if let Ok(address) = listener.local_addr() {
+            tracing::info!(%address, "forwarding {} to the leader", service.protocol());
+        }
+        let forwarder = forwarder.clone();
+        forwarding.spawn(forwarder.serve(listener, service, number, stopped.clone()));
+    }
+    for listener in listeners.metrics_listeners() {
+        forwarding.spawn(forward::refuse_metrics(listener, stopped.clone()));
+    }
+    forwarding.spawn(forwarder.serve_admin(Arc::clone(&admin), stopped));
+    let port = PeerPort::new(cluster.secret.clone(), clock, random);
+    let peer_listener = super::listeners::bind_peer_listener(cluster.listen)?;
+    // The port stays open as long as the process.
+    let (keep_open, stop_port) = watch::channel(false);
+    tokio::spawn(port.clone().serve(peer_listener, stop_port));
+    tracing::info!(
+        node = cluster.node,
+        address = cluster.advertised,
+        "following the cluster"
+    );
+    notify_supervisor(NotifyState::Ready);
+    let lease = tokio::select! {
+        lease = follower.follow() => lease?,
+        name = signals.next() => {
+            tracing::info!(signal = name, "stopping");
+            notify_supervisor(NotifyState::Stopping);
+            stop_forwarding.send_replace(true);
+            super::stop_listeners(forwarding, None).await;
+            return Ok(None);
+        }
+    };
+    feeding.abort();
+    forwarding.detach_all();
+    Ok(Some(Leader {
+        lease,
+        admin,
+        port,
+        keep_port_open: keep_open,
+        stop_forwarding,
+        follower,
+    }))
+}
+
+/// Waits until this machine no longer leads, and returns the reason. Without a cluster, waits
+/// forever.
+pub(super) async fn wait_until_replaced(leader: Option<&Leader>) -> String {
+    match leader {
+        Some(leader) => leader.wait_for_end().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Listener of clients that is forwarded to the leader, with its service and its number.
+pub(super) type ForwardedListener = (Arc<TcpListener>, PeerService, u8);

@@ -1,0 +1,313 @@
+//! Three machines with a real etcd: leaders are killed, paused and stopped while clients send
+//! through all machines. Acknowledged pings are stored once, in order.
+//!
+//! The tests are skipped where the program `etcd` is missing, unless `OVERDUE_REQUIRE_ETCD` is set.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::client::HttpClient;
+use crate::server_process::{ServerProcess, admin, overdue, run};
+use crate::sigkill::{body, number_in};
+
+const NODES: usize = 3;
+const SENDERS: usize = 6;
+/// Maximum time of a failover on a busy machine.
+const MAX_FAILOVER: Duration = Duration::from_secs(60);
+
+/// Ports that were free a moment ago.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let sockets: [TcpListener; N] =
+        std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    sockets.map(|socket| socket.local_addr().unwrap().port())
+}
+
+/// Server of etcd with one member. It is killed when it is dropped.
+struct EtcdProcess {
+    child: Child,
+    url: String,
+}
+
+impl EtcdProcess {
+    /// Starts a server with its data below a directory; `None` if etcd is not installed.
+    #[allow(clippy::print_stdout, reason = "shows that the test was skipped")]
+    fn start(directory: PathBuf) -> Option<Self> {
+        let [client, peer] = free_ports();
+        let client_url = format!("http://127.0.0.1:{client}");
+        let peer_url = format!("http://127.0.0.1:{peer}");
+        let child = Command::new("etcd")
+            .args(["--name", "one", "--logger", "zap", "--log-level", "error"])
+            .arg("--data-dir")
+            .arg(directory)
+            .args(["--listen-client-urls", &client_url])
+            .args(["--advertise-client-urls", &client_url])
+            .args(["--listen-peer-urls", &peer_url])
+            .args(["--initial-advertise-peer-urls", &peer_url])
+            .args(["--initial-cluster", &format!("one={peer_url}")])
+            .stderr(Stdio::null())
+            .spawn();
+        match child {
+            Ok(child) => Some(Self {
+                child,
+                url: format!("etcd://127.0.0.1:{client}/test"),
+            }),
+            Err(error) => {
+                assert!(
+                    std::env::var_os("OVERDUE_REQUIRE_ETCD").is_none(),
+                    "etcd cannot be started: {error}"
+                );
+                println!("skipped: etcd is not installed");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for EtcdProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Three machines and their etcd.
+struct Cluster {
+    directory: tempfile::TempDir,
+    etcd: EtcdProcess,
+    /// HTTP address and peer address of each machine.
+    addresses: [[SocketAddr; 2]; NODES],
+    nodes: [Option<ServerProcess>; NODES],
+}
+
+impl Cluster {
+    /// Starts etcd and creates the cluster. No machine runs yet.
+    fn create() -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let etcd = EtcdProcess::start(directory.path().join("etcd"))?;
+        let secret = directory.path().join("secret");
+        std::fs::write(secret, "a secret of the test machines\n").unwrap();
+        let ports: [u16; 2 * NODES] = free_ports();
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let cluster = Self {
+            directory,
+            etcd,
+            addresses: std::array::from_fn(|node| {
+                [address(ports[2 * node]), address(ports[2 * node + 1])]
+            }),
+            nodes: [None, None, None],
+        };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let done = run(
+                overdue(&["cluster", "init", "--cluster", &cluster.etcd.url])
+                    .arg("--data")
+                    .arg(cluster.data(0)),
+            );
+            if done.status == 0 {
+                return Some(cluster);
+            }
+            assert!(Instant::now() < deadline, "{}", done.err);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn data(&self, node: usize) -> PathBuf {
+        self.directory.path().join(format!("node{node}"))
+    }
+
+    fn start(&mut self, node: usize) {
+        let [http, peer] = self.addresses[node];
+        let mut command = overdue(&["serve", "--api-rate", "0", "--cluster", &self.etcd.url]);
+        command
+            .args(["--cluster-node", &format!("node{node}")])
+            .args(["--listen", &http.to_string()])
+            .args(["--cluster-listen", &peer.to_string()])
+            .arg("--cluster-secret-file")
+            .arg(self.directory.path().join("secret"))
+            .arg("--data")
+            .arg(self.data(node));
+        let started = ServerProcess::spawn_until(&mut command, "forwarding HTTP");
+        self.nodes[node] = Some(started);
+    }
+
+    fn status(&self) -> serde_json::Value {
+        let done = run(&mut overdue(&[
+            "cluster",
+            "status",
+            "--json",
+            "--cluster",
+            &self.etcd.url,
+        ]));
+        assert_eq!(done.status, 0, "{}", done.err);
+        serde_json::from_str(&done.out).unwrap()
+    }
+
+    /// Waits until a machine other than `former` leads, and returns its number.
+    fn wait_for_leader(&self, former: Option<usize>) -> usize {
+        let deadline = Instant::now() + MAX_FAILOVER;
+        loop {
+            let status = self.status();
+            let leader = status["nodes"].as_array().unwrap().iter().find_map(|node| {
+                let name = node["name"].as_str().unwrap().strip_prefix("node");
+                let number = name.unwrap().parse().unwrap();
+                (node["role"] == "leader" && Some(number) != former).then_some(number)
+            });
+            if let Some(leader) = leader {
+                return leader;
+            }
+            assert!(Instant::now() < deadline, "no machine leads: {status}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until some more pings are acknowledged.
+    fn wait_for_pings(&mut self, count: &AtomicUsize) {
+        let enough = count.load(Ordering::Relaxed) + 20 * SENDERS;
+        let deadline = Instant::now() + MAX_FAILOVER;
+        while count.load(Ordering::Relaxed) < enough {
+            if Instant::now() > deadline {
+                let status = self.status();
+                let nodes = self.nodes.iter_mut().flatten();
+                let logs: Vec<_> = nodes.map(ServerProcess::lines_so_far).collect();
+                panic!("pings are not answered\n{status}\n{}", logs.join("\n\n"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn client(&self, node: usize) -> HttpClient {
+        HttpClient::connect(self.addresses[node][0]).unwrap()
+    }
+}
+
+/// Pings that a client sent.
+#[derive(Default)]
+struct SentPings {
+    acknowledged: Vec<usize>,
+}
+
+/// Sends through one machine after the other until `stop`.
+fn send(
+    addresses: &[SocketAddr; NODES],
+    path: &str,
+    sender: usize,
+    (stop, count): (&AtomicBool, &AtomicUsize),
+) -> SentPings {
+    let mut sent = SentPings::default();
+    let mut number = 0;
+    let mut node = sender;
+    while !stop.load(Ordering::Relaxed) {
+        node += 1;
+        let Ok(mut client) = HttpClient::connect(addresses[node % NODES]) else {
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        };
+        // A machine in the middle of a change may be better avoided.
+        while !stop.load(Ordering::Relaxed) {
+            number += 1;
+            let Ok(answer) = client.post(path, &body(sender, number)) else {
+                break;
+            };
+            if !matches!(answer.status, 200 | 201) {
+                break;
+            }
+            sent.acknowledged.push(number);
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    sent
+}
+
+/// Verifies that each acknowledged ping of a sender is stored once, in order, and that no other ping
+/// is stored twice or altered.
+fn verify(cluster: &Cluster, node: usize, api_key: &str, sent: &[SentPings]) {
+    let mut client = cluster.client(node);
+    let mut get = |path: &str| client.get(path, api_key).unwrap();
+    for (sender, sent) in sent.iter().enumerate() {
+        let list = get(&format!("/api/v3/checks/?slug=s{sender}"));
+        let list: serde_json::Value = serde_json::from_slice(&list.body).unwrap();
+        let uuid = list["checks"][0]["uuid"].as_str().unwrap();
+        let pings = list["checks"][0]["n_pings"].as_u64().unwrap();
+        let mut found = HashMap::new();
+        for n in 1..=pings {
+            let logged = get(&format!("/api/v3/checks/{uuid}/pings/{n}/body"));
+            let number = number_in(&logged.body, sender)
+                .unwrap_or_else(|| panic!("ping {n} of sender {sender} is another one"));
+            assert_eq!(found.insert(number, n), None, "{number} is stored twice");
+        }
+        let places: Vec<_> = sent
+            .acknowledged
+            .iter()
+            .map(|number| found.get(number).copied())
+            .collect();
+        assert!(
+            places.iter().all(Option::is_some),
+            "a ping of {sender} is lost"
+        );
+        assert!(places.is_sorted(), "the pings of {sender} are not in order");
+    }
+}
+
+#[test]
+fn no_acknowledged_ping_is_lost_when_leaders_fail() {
+    let Some(mut cluster) = Cluster::create() else {
+        return;
+    };
+    cluster.start(0);
+    cluster.wait_for_leader(None);
+    let words = ["project", "create", "main", "--ping-log-limit", "1000000"];
+    admin(&cluster.data(0), &words);
+    // A follower forwards commands, too.
+    cluster.start(1);
+    cluster.start(2);
+    let key = |access| {
+        let words = ["key", "create", "--project", "main", "--access", access];
+        admin(&cluster.data(1), &words)
+    };
+    let (ping_key, api_key) = (key("ping"), key("read-write"));
+    let addresses = cluster.addresses.map(|[http, _]| http);
+    let stop = Arc::new(AtomicBool::new(false));
+    let count = Arc::new(AtomicUsize::new(0));
+    let senders: Vec<_> = (0..SENDERS)
+        .map(|sender| {
+            let (stop, count) = (Arc::clone(&stop), Arc::clone(&count));
+            let path = format!("/ping/{ping_key}/s{sender}?create=1");
+            std::thread::spawn(move || send(&addresses, &path, sender, (&stop, &count)))
+        })
+        .collect();
+    cluster.wait_for_pings(&count);
+    for fault in ["KILL", "TERM", "STOP", "KILL"] {
+        let leader = cluster.wait_for_leader(None);
+        let signal = |cluster: &Cluster, signal| {
+            cluster.nodes[leader].as_ref().unwrap().signal(signal);
+        };
+        signal(&cluster, fault);
+        cluster.wait_for_leader(Some(leader));
+        cluster.wait_for_pings(&count);
+        if fault == "STOP" {
+            // It must notice that another machine leads, before it answers anybody.
+            signal(&cluster, "CONT");
+        } else {
+            cluster.nodes[leader] = None;
+            cluster.start(leader);
+        }
+        cluster.wait_for_pings(&count);
+    }
+    stop.store(true, Ordering::Relaxed);
+    let sent: Vec<_> = senders
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .collect();
+    assert!(sent.iter().all(|sent| !sent.acknowledged.is_empty()));
+    verify(&cluster, 0, &api_key, &sent);
+    // The database of a machine that followed is as good as that of the leader.
+    let leader = cluster.wait_for_leader(None);
+    cluster.nodes[leader].take().unwrap().stop();
+    let next = cluster.wait_for_leader(Some(leader));
+    verify(&cluster, next, &api_key, &sent);
+}
