@@ -192,8 +192,11 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
         .block_on(async { StopSignals::new() })
         .map_err(ServeError::System)?;
     let Some(cluster) = &config.cluster else {
-        let context = (runtime, signals, hangups, last_progress);
-        return run_engine(config, engine, listeners, outbound, context, None);
+        let context = (&runtime, signals, hangups, last_progress);
+        let result = run_engine(config, engine, listeners, outbound, context, None);
+        // Blocking reads are not waited for.
+        runtime.shutdown_background();
+        return result;
     };
     let followed = runtime.block_on(cluster::follow_until_leader(
         cluster,
@@ -210,23 +213,22 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
             return ended.map(drop);
         }
     };
-    let cluster_runtime = runtime.handle().clone();
-    let context = (runtime, signals, hangups, last_progress);
-    let Err(error) = run_engine(config, engine, listeners, outbound, context, Some(&leader)) else {
-        return Ok(());
+    let context = (&runtime, signals, hangups, last_progress);
+    let result = run_engine(config, engine, listeners, outbound, context, Some(&leader));
+    let loss = match &result {
+        Ok(()) => None,
+        Err(ServeError::NoLongerLeading(reason)) => Some(reason.clone()),
+        Err(_) => leader.loss(),
     };
-    let loss = match &error {
-        ServeError::NoLongerLeading(reason) => Some(reason.clone()),
-        _ => leader.loss(),
-    };
+    if loss.is_none() {
+        // Has an effect only after an error.
+        runtime.block_on(leader.release());
+    }
+    runtime.shutdown_background();
     match loss {
         // Only the supervisor can pass sockets on again.
         Some(reason) if !has_passed_sockets => Err(restart::restart_process(&reason, log)),
-        Some(_) => Err(error),
-        None => {
-            cluster_runtime.block_on(leader.release());
-            Err(error)
-        }
+        _ => result,
     }
 }
 
@@ -236,27 +238,24 @@ fn run_engine(
     engine: engine::EngineConfig,
     listeners: Listeners,
     outbound: Outbound,
-    (runtime, signals, hangups, last_progress): (Runtime, StopSignals, HangupCount, LastActivity),
+    (runtime, signals, hangups, last_progress): (&Runtime, StopSignals, HangupCount, LastActivity),
     leader: Option<&Leader>,
 ) -> Result<(), ServeError> {
     let opened = match leader {
-        Some(leader) => engine::open_as_leader(engine, leader.leadership(&runtime)),
+        Some(leader) => engine::open_as_leader(engine, leader.leadership(runtime)),
         None => engine::open(engine),
     };
     let (handle, writer) = opened.map_err(ServeError::Store)?;
     warn_if_directory_accessible(&config.data_directory);
     let writer_exit = start_writer(writer).map_err(ServeError::System)?;
-    let result = runtime.block_on(serve(
+    runtime.block_on(serve(
         config,
         (listeners, hangups, signals),
         (handle, last_progress),
         outbound,
         writer_exit,
         leader,
-    ));
-    // Blocking reads are not waited for.
-    runtime.shutdown_background();
-    result
+    ))
 }
 
 async fn serve(

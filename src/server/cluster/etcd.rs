@@ -380,6 +380,6 @@ impl Etcd {
 enum Repetition {
     /// The client: a second execution changes nothing.
     Harmless,
-    /// The caller.
+    /// The caller: only it knows if a second execution is harmless.
     ByCaller,
 }

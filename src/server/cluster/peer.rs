@@ -104,19 +104,11 @@ pub(crate) enum PeerService {
     Admin = 2,
     /// Copy of the database.
     Snapshot = 3,
-    /// Status of the machine.
-    Status = 4,
 }
 
 impl PeerService {
     /// All services.
-    const ALL: [Self; 5] = [
-        Self::Http,
-        Self::Smtp,
-        Self::Admin,
-        Self::Snapshot,
-        Self::Status,
-    ];
+    const ALL: [Self; 4] = [Self::Http, Self::Smtp, Self::Admin, Self::Snapshot];
 
     /// Name of the protocol of its connections, for log lines.
     pub(super) fn protocol(self) -> &'static str {
@@ -125,7 +117,6 @@ impl PeerService {
             Self::Smtp => "mail",
             Self::Admin => "administration",
             Self::Snapshot => "copies",
-            Self::Status => "status",
         }
     }
 
@@ -270,7 +261,7 @@ impl PeerPort {
     }
 
     /// Returns the listener for the connections of a service. It replaces an earlier listener of
-    /// that service, which then gets no more connections. While a service has no listener, the port
+    /// that service, which then gets no further connections. While a service has no listener, the port
     /// answers that this machine does not lead.
     pub(crate) fn listen(&self, service: PeerService) -> PeerListener {
         let (sender, receiver) = mpsc::channel(MAX_WAITING_CONNECTIONS);

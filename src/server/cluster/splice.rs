@@ -75,7 +75,7 @@ impl Splice {
             loop {
                 let chunk = read_chunk(&mut client_reader).await?;
                 self.record(true);
-                // If the server takes no more, its last answer may still be on the way.
+                // If the server reads nothing further, its last answer may still be on the way.
                 if chunk.is_empty() || server_writer.write_all(&chunk).await.is_err() {
                     break;
                 }

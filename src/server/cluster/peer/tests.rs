@@ -102,11 +102,11 @@ async fn a_connection_reaches_its_service_with_the_address_of_the_client() {
 #[tokio::test]
 async fn a_service_without_listener_is_not_led_here() {
     let port = start_port(SECRET).await;
-    let status = header(PeerService::Status, "192.0.2.1:1");
+    let status = header(PeerService::Snapshot, "192.0.2.1:1");
     let not_leader = Err(PeerError::NotLeader);
     assert_eq!(connect(&port, SECRET, status).await.map(drop), not_leader);
-    let replaced = port.port.listen(PeerService::Status);
-    let listener = port.port.listen(PeerService::Status);
+    let replaced = port.port.listen(PeerService::Snapshot);
+    let listener = port.port.listen(PeerService::Snapshot);
     connect(&port, SECRET, status).await.unwrap();
     tokio::select! {
         biased;
