@@ -261,8 +261,8 @@ impl PeerPort {
     }
 
     /// Returns the listener for the connections of a service. It replaces an earlier listener of
-    /// that service, which then gets no further connections. While a service has no listener, the port
-    /// answers that this machine does not lead.
+    /// that service, which then gets no further connections. While a service has no listener, the
+    /// port answers that this machine does not lead.
     pub(crate) fn listen(&self, service: PeerService) -> PeerListener {
         let (sender, receiver) = mpsc::channel(MAX_WAITING_CONNECTIONS);
         lock(&self.0.consumers).insert(service, sender);
