@@ -29,8 +29,9 @@ if readelf -d "$binary" | grep -q NEEDED; then
     exit 1
 fi
 # In a static binary, this function loads modules of the system's C library (nsswitch.conf) and
-# crashes, so the binary must not contain it.
-if grep -q getaddrinfo "$binary"; then
+# crashes, so the binary must not contain it. Only optimisation at link time removes the unused
+# methods of the standard library that call it.
+if [ "${CARGO_PROFILE_RELEASE_LTO-}" != off ] && grep -q getaddrinfo "$binary"; then
     echo "$binary contains getaddrinfo: a dependency looks up names without outbound::resolver" >&2
     exit 1
 fi
