@@ -74,7 +74,7 @@ impl FieldMembers {
                 .ok_or_else(|| format!("unknown field {name}"))?;
             field
                 .set(&mut edit, &value.into(), Some(&CheckSettings::default()))
-                .map_err(|error| format!("{name}: {}", field.field_type.explain(&error)))?;
+                .map_err(|error| format!("{name}: {}", error.explanation))?;
         }
         Ok(edit)
     }

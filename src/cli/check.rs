@@ -21,7 +21,6 @@ use crate::domain::check::CheckSettings;
 use crate::domain::check_edit::field_value::{CheckFieldType, CheckFieldValue};
 use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::check_edit::{CheckEdit, UniqueField};
-use crate::domain::check_input;
 use crate::domain::number::FailureThreshold;
 
 #[derive(Subcommand)]
@@ -200,7 +199,7 @@ fn set_field(
 ) -> Result<(), String> {
     field
         .set(edit, value, Some(&CheckSettings::default()))
-        .map_err(|error| field.field_type.explain(&error))
+        .map_err(|error| error.explanation)
 }
 
 /// Returns the flag of a field.
@@ -211,36 +210,36 @@ fn field_flag(field: &'static CheckField) -> Arg {
         .value_name(field.value_name)
         .help(field.flag_help);
     let parse = move |text: &str| {
-        let value = match field.field_type {
-            CheckFieldType::Duration => {
-                CheckFieldValue::Number(check_input::parse_seconds(text)?.get())
-            }
-            CheckFieldType::Text(_)
-            | CheckFieldType::Slug
-            | CheckFieldType::Tags
-            | CheckFieldType::Keywords
-            | CheckFieldType::Schedule
-            | CheckFieldType::Timezone
-            | CheckFieldType::Methods
-            | CheckFieldType::Flag
-            | CheckFieldType::Channels => CheckFieldValue::Text(text.to_owned().into()),
-        };
+        let value = field
+            .field_type
+            .parse_text(text)
+            .map_err(|error| error.explanation)?;
         set_field(&mut CheckEdit::default(), field, &value).map(|()| value)
     };
     match field.field_type {
         CheckFieldType::Flag => flag
             .value_parser(BoolishValueParser::new().map(CheckFieldValue::Flag))
             .hide_possible_values(true),
-        CheckFieldType::Methods => flag.value_parser(methods_parser()),
-        CheckFieldType::Duration => flag.value_parser(parse).allow_negative_numbers(true),
+        CheckFieldType::Choice { words, empty_word } => {
+            flag.value_parser(choice_parser(words, empty_word))
+        }
+        CheckFieldType::Duration { .. } => flag.value_parser(parse).allow_negative_numbers(true),
         _ => flag.value_parser(parse),
     }
 }
 
-/// Returns a parser of methods.
-fn methods_parser() -> impl TypedValueParser<Value = CheckFieldValue<'static>> {
-    PossibleValuesParser::new(["any", "POST"])
-        .map(|word| if word == "any" { "" } else { "POST" }.into())
+/// Returns a parser of words. `empty_word` stands for the empty one.
+fn choice_parser(
+    words: &'static [&'static str],
+    empty_word: &'static str,
+) -> impl TypedValueParser<Value = CheckFieldValue<'static>> {
+    let shown = words
+        .iter()
+        .map(move |word| if word.is_empty() { empty_word } else { word });
+    PossibleValuesParser::new(shown.collect::<Vec<_>>()).map(move |word| {
+        let is_empty = word == empty_word;
+        if is_empty { "".into() } else { word.into() }
+    })
 }
 
 fn unique_parser() -> impl TypedValueParser<Value = UniqueField> {

@@ -3,11 +3,10 @@
 
 use std::sync::LazyLock;
 
-use crate::domain::check_edit::field_value::CheckFieldType;
+use crate::domain::check_edit::field_value::{CheckFieldType, TextRules};
 use crate::domain::check_edit::fields::{self as check_fields, CheckField};
 use crate::domain::maintenance_window::MaintenanceWindow;
-use crate::domain::number::Seconds;
-use crate::domain::text::Name;
+use crate::domain::text::{Name, Slug};
 
 /// A field of an object.
 pub(super) struct ConfigField {
@@ -22,8 +21,8 @@ pub(super) struct ConfigField {
 /// Type of the values of a field.
 #[derive(Clone, Copy)]
 pub(super) enum ConfigFieldType {
-    /// Text of at most this number of characters.
-    Text(usize),
+    /// Text that meets these rules.
+    Text(TextRules),
     /// `true` or `false`.
     Bool,
     /// A whole number from the first to the second.
@@ -36,16 +35,8 @@ pub(super) enum ConfigFieldType {
     Words,
     /// A list of channels, or `*`.
     Channels,
-    /// A schedule in the syntax of cron or OnCalendar.
-    Schedule,
-    /// The name of a time zone.
-    Timezone,
     /// A UUID in the form 8-4-4-4-12.
     Uuid,
-    /// A slug.
-    Slug,
-    /// A time in the format of RFC 3339.
-    Time,
     /// Text that should not be in the file itself: `{ env = … }`, `{ file = … }` or
     /// `{ credential = … }`.
     Secret,
@@ -65,7 +56,6 @@ const fn field(key: &'static str, field_type: ConfigFieldType, help: &'static st
     }
 }
 
-const SECONDS_TYPE: ConfigFieldType = ConfigFieldType::Duration(Seconds::MIN, Seconds::MAX);
 const UUID_FIELD: ConfigField = field("uuid", ConfigFieldType::Uuid, "UUID; generated if omitted");
 
 pub(super) const ROOT_FIELDS: &[ConfigField] = &[
@@ -76,7 +66,7 @@ pub(super) const ROOT_FIELDS: &[ConfigField] = &[
     ),
     field(
         "source",
-        ConfigFieldType::Text(100),
+        ConfigFieldType::Text(TextRules::limited(100)),
         "owner of the objects in the file; --prune deletes its objects that the file no longer \
          contains",
     ),
@@ -86,7 +76,7 @@ pub(super) const PROJECT_FIELDS: &[ConfigField] = &[
     UUID_FIELD,
     field(
         "was",
-        ConfigFieldType::Text(100),
+        ConfigFieldType::Text(TextRules::limited(100)),
         "previous name, for a rename",
     ),
     field(
@@ -109,13 +99,10 @@ pub(super) const PROJECT_FIELDS: &[ConfigField] = &[
 impl From<&CheckField> for ConfigField {
     fn from(check_field: &CheckField) -> Self {
         let field_type = match check_field.field_type {
-            CheckFieldType::Text(max) => ConfigFieldType::Text(max),
-            CheckFieldType::Slug => ConfigFieldType::Slug,
-            CheckFieldType::Tags | CheckFieldType::Keywords => ConfigFieldType::Words,
-            CheckFieldType::Duration => SECONDS_TYPE,
-            CheckFieldType::Schedule => ConfigFieldType::Schedule,
-            CheckFieldType::Timezone => ConfigFieldType::Timezone,
-            CheckFieldType::Methods => ConfigFieldType::Choice(&["", "POST"]),
+            CheckFieldType::Text(rules) => ConfigFieldType::Text(rules),
+            CheckFieldType::Words { .. } => ConfigFieldType::Words,
+            CheckFieldType::Duration { min, max } => ConfigFieldType::Duration(min, max),
+            CheckFieldType::Choice { words, .. } => ConfigFieldType::Choice(words),
             CheckFieldType::Flag => ConfigFieldType::Bool,
             CheckFieldType::Channels => ConfigFieldType::Channels,
         };
@@ -151,13 +138,17 @@ pub(super) const CHECK_FIELDS: &[ConfigField] = &[
     UUID_FIELD,
     field(
         "slug",
-        ConfigFieldType::Slug,
+        ConfigFieldType::Text(Slug::RULES),
         check_fields::SLUG.config_help,
     ),
-    field("was", ConfigFieldType::Slug, "previous slug, for a rename"),
+    field(
+        "was",
+        ConfigFieldType::Text(Slug::RULES),
+        "previous slug, for a rename",
+    ),
     field(
         "name",
-        ConfigFieldType::Text(Name::MAX_CHARS),
+        ConfigFieldType::Text(TextRules::limited(Name::MAX_CHARS)),
         check_fields::NAME.config_help,
     ),
     field(
@@ -184,7 +175,7 @@ pub(super) const CHANNEL_FIELDS: &[ConfigField] = &[
     UUID_FIELD,
     field(
         "name",
-        ConfigFieldType::Text(100),
+        ConfigFieldType::Text(TextRules::limited(100)),
         "name, if the key is a UUID",
     ),
     field(
@@ -198,7 +189,7 @@ pub(super) const WINDOW_FIELDS: &[ConfigField] = &[
     UUID_FIELD,
     field(
         "name",
-        ConfigFieldType::Text(Name::MAX_CHARS),
+        ConfigFieldType::Text(TextRules::limited(Name::MAX_CHARS)),
         "name, if the key is a UUID",
     ),
     field(
@@ -208,12 +199,24 @@ pub(super) const WINDOW_FIELDS: &[ConfigField] = &[
     ),
     field(
         "at",
-        ConfigFieldType::Schedule,
+        ConfigFieldType::Text(TextRules::ANY),
         "schedule of a recurring window",
     ),
-    field("tz", ConfigFieldType::Timezone, "time zone of the schedule"),
-    field("from", ConfigFieldType::Time, "start of a single window"),
-    field("to", ConfigFieldType::Time, "end of a single window"),
+    field(
+        "tz",
+        ConfigFieldType::Text(TextRules::ANY),
+        "time zone of the schedule",
+    ),
+    field(
+        "from",
+        ConfigFieldType::Text(TextRules::ANY),
+        "start of a single window",
+    ),
+    field(
+        "to",
+        ConfigFieldType::Text(TextRules::ANY),
+        "end of a single window",
+    ),
     field(
         "for",
         ConfigFieldType::Duration(60, MaintenanceWindow::MAX_MINUTES as i64 * 60),

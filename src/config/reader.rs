@@ -373,22 +373,20 @@ impl ConfigReader {
         let key = field.config_key;
         let value = match field.field_type {
             CheckFieldType::Flag => self.read_bool(object, key).map(CheckFieldValue::Flag),
-            CheckFieldType::Duration => {
+            CheckFieldType::Duration { .. } => {
                 self.read_duration(object, key).map(CheckFieldValue::Number)
             }
-            CheckFieldType::Tags => self.read_words(object, key, " ").map(CheckFieldValue::from),
-            CheckFieldType::Keywords => {
-                self.read_words(object, key, ",").map(CheckFieldValue::from)
+            CheckFieldType::Words { separator, .. } => self
+                .read_words(object, key, separator)
+                .map(CheckFieldValue::from),
+            CheckFieldType::Choice { .. } => {
+                self.read_choice(object, key).map(CheckFieldValue::from)
             }
-            CheckFieldType::Methods => self.read_choice(object, key).map(CheckFieldValue::from),
             CheckFieldType::Channels => {
                 edit.channels = Some(self.read_channel_selection(object));
                 None
             }
-            CheckFieldType::Text(_)
-            | CheckFieldType::Slug
-            | CheckFieldType::Schedule
-            | CheckFieldType::Timezone => self.read_text(object, key).map(CheckFieldValue::from),
+            CheckFieldType::Text(_) => self.read_text(object, key).map(CheckFieldValue::from),
         };
         // A text that exceeds the present limits may be an old one of the check.
         let new_settings = CheckSettings::default();
@@ -396,7 +394,7 @@ impl ConfigReader {
         if let Some(value) = value
             && let Err(error) = field.set(edit, &value, stored)
         {
-            self.add_field_problem(object, key, &field.field_type.explain(&error));
+            self.add_field_problem(object, key, &error.explanation);
         }
     }
 

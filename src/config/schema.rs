@@ -7,6 +7,7 @@ use super::FORMAT_VERSION;
 use super::fields::{self, ConfigField, ConfigFieldType};
 use crate::channels;
 use crate::domain::channel::{self, ChannelKind};
+use crate::domain::check_edit::field_value::TextRules;
 
 const UUID_PATTERN: &str =
     "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$";
@@ -27,10 +28,21 @@ fn secret_schema() -> Value {
     json!({ "anyOf": [{ "type": "string" }, reference_schema(&["env", "file", "credential"])] })
 }
 
+fn text_schema(rules: TextRules) -> Value {
+    let mut schema = Map::from_iter([("type".to_owned(), "string".into())]);
+    if let Some(pattern) = rules.pattern {
+        schema.insert("pattern".into(), pattern.into());
+    }
+    if let Some(max_chars) = rules.max_chars {
+        schema.insert("maxLength".into(), max_chars.into());
+    }
+    schema.into()
+}
+
 fn type_schema(field_type: ConfigFieldType) -> Value {
     let words = json!({ "type": "array", "items": { "type": "string" } });
     match field_type {
-        ConfigFieldType::Text(max) => json!({ "type": "string", "maxLength": max }),
+        ConfigFieldType::Text(rules) => text_schema(rules),
         ConfigFieldType::Bool => json!({ "type": "boolean" }),
         ConfigFieldType::Number(min, max) => {
             json!({ "type": "integer", "minimum": min, "maximum": max })
@@ -46,13 +58,7 @@ fn type_schema(field_type: ConfigFieldType) -> Value {
         }
         ConfigFieldType::Words => json!({ "anyOf": [words, { "type": "string" }] }),
         ConfigFieldType::Channels => json!({ "anyOf": [words, { "const": "*" }] }),
-        ConfigFieldType::Schedule | ConfigFieldType::Timezone | ConfigFieldType::Time => {
-            json!({ "type": "string" })
-        }
         ConfigFieldType::Uuid => json!({ "type": "string", "pattern": UUID_PATTERN }),
-        ConfigFieldType::Slug => {
-            json!({ "type": "string", "pattern": "^[a-z0-9_-]*$", "maxLength": 100 })
-        }
         ConfigFieldType::Secret => secret_schema(),
         ConfigFieldType::Choice(words) => json!({ "enum": words }),
         ConfigFieldType::Fields(fields) => object_schema(&[fields], Map::new()),

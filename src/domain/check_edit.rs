@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use super::check::CheckSettings;
 use super::ids::ChannelId;
+use field_value::{CheckFieldType, CheckFieldValue, EditValue, InvalidValue};
 pub use fields::CheckEdit;
 use fields::CheckField;
 
@@ -42,6 +43,18 @@ impl ChannelSelection {
             Self::All => "*".into(),
             Self::Listed(items) => items.join(","),
         }
+    }
+}
+
+impl EditValue for ChannelSelection {
+    const FORM: CheckFieldType = CheckFieldType::Channels;
+
+    fn parse_value(value: &CheckFieldValue<'_>) -> Result<Self, InvalidValue> {
+        Self::text_of(value).map(Self::parse)
+    }
+
+    fn value(&self) -> CheckFieldValue<'_> {
+        self.to_text().into()
     }
 }
 

@@ -1,6 +1,10 @@
 //! Numbers in the settings of a check. `parse` of each type rejects numbers out of its range: see
 //! [limits](crate::docs::limits).
 
+use super::check_edit::field_value::{
+    CheckFieldType, CheckFieldValue, EditValue, InvalidValue, ValueProblem,
+};
+
 /// Number of failures in a row before channels are notified: 1 to 100.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FailureThreshold(u8);
@@ -65,6 +69,32 @@ impl Seconds {
     /// Number of seconds.
     pub const fn get(self) -> i64 {
         self.0 as i64
+    }
+}
+
+impl EditValue for Seconds {
+    const FORM: CheckFieldType = CheckFieldType::Duration {
+        min: Self::MIN,
+        max: Self::MAX,
+    };
+
+    fn parse_value(value: &CheckFieldValue<'_>) -> Result<Self, InvalidValue> {
+        let CheckFieldValue::Number(number) = value else {
+            return Err(Self::FORM.unexpected());
+        };
+        Self::parse(*number).map_err(|error| {
+            let problem = match error {
+                SecondsError::TooSmall => ValueProblem::TooSmall,
+                SecondsError::TooLarge => ValueProblem::TooLarge,
+            };
+            let [min, max] = [Self::MIN, Self::MAX];
+            let explanation = format!("give a whole number of seconds from {min} to {max}");
+            InvalidValue::new(problem, explanation)
+        })
+    }
+
+    fn value(&self) -> CheckFieldValue<'_> {
+        CheckFieldValue::Number(self.get())
     }
 }
 

@@ -10,11 +10,15 @@ mod oncalendar;
 mod tokens;
 
 use std::fmt;
+use std::sync::Arc;
 
 use cron::Cron;
 use oncalendar::OnCalendar;
 use tokens::split_words;
 
+use super::check_edit::field_value::{
+    CheckFieldType, CheckFieldValue, EditValue, InvalidValue, TextRules, ValueProblem,
+};
 use super::text::is_white_space;
 use super::timestamp::Timestamp;
 use super::timezone::Timezone;
@@ -78,6 +82,25 @@ impl PartialEq for Schedule {
 }
 
 impl Eq for Schedule {}
+
+impl EditValue for Arc<Schedule> {
+    const FORM: CheckFieldType = CheckFieldType::Text(TextRules::ANY);
+
+    fn parse_value(value: &CheckFieldValue<'_>) -> Result<Self, InvalidValue> {
+        let schedule = Schedule::parse(Self::text_of(value)?).map_err(|error| {
+            let problem = match error {
+                ScheduleError::TooLong => ValueProblem::TooLong,
+                ScheduleError::Invalid { .. } => ValueProblem::Schedule,
+            };
+            InvalidValue::new(problem, error.to_string())
+        });
+        schedule.map(Self::new)
+    }
+
+    fn value(&self) -> CheckFieldValue<'_> {
+        self.text().into()
+    }
+}
 
 impl Schedule {
     /// Parses an expression. A single line of five words is cron; any other text is OnCalendar.

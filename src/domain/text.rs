@@ -5,6 +5,10 @@
 //! keeps the texts that the other server accepted. Stored texts are read by `from_stored`, which
 //! rejects nothing.
 
+use super::check_edit::field_value::{
+    CheckFieldType, CheckFieldValue, EditValue, InvalidValue, TextRules, ValueProblem,
+};
+
 /// Reason for which a text was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TextError {
@@ -86,6 +90,11 @@ limited_text! {
 impl Slug {
     /// Maximum number of characters.
     pub const MAX_CHARS: usize = 100;
+    /// Rules that schemas show.
+    pub const RULES: TextRules = TextRules {
+        max_chars: Some(Self::MAX_CHARS),
+        pattern: Some("^[a-z0-9_-]*$"),
+    };
 
     /// Rejects more than 100 characters and characters other than a-z, 0-9, hyphen and underscore.
     pub fn parse(text: &str) -> Result<Self, TextError> {
@@ -180,6 +189,53 @@ impl Tags {
     pub fn contains(&self, tag: &str) -> bool {
         self.iter().any(|item| item == tag)
     }
+}
+
+/// Implements the form of each type: with its maximum, the explanation of a text over it, and that
+/// of a text with another character than the type allows.
+macro_rules! text_value {
+    ($($name:ident: $form:expr, $length:expr;)*) => {$(
+        impl EditValue for $name {
+            const FORM: CheckFieldType = $form;
+
+            fn parse_value(value: &CheckFieldValue<'_>) -> Result<Self, InvalidValue> {
+                Self::parse(Self::text_of(value)?).map_err(|error| match error {
+                    TextError::TooLong => InvalidValue::new(ValueProblem::TooLong, $length),
+                    TextError::InvalidCharacter => {
+                        InvalidValue::new(ValueProblem::InvalidCharacter, SLUG_CHARACTERS)
+                    }
+                })
+            }
+
+            fn from_stored(text: &str) -> Option<Self> {
+                Some(Self::from_stored(text))
+            }
+
+            fn value(&self) -> CheckFieldValue<'_> {
+                self.as_str().into()
+            }
+        }
+    )*};
+}
+
+/// Characters of a slug, for people.
+const SLUG_CHARACTERS: &str = "use only a to z, 0 to 9, hyphens and underscores";
+
+text_value! {
+    Name: CheckFieldType::Text(TextRules::limited(Self::MAX_CHARS)),
+        format!("give at most {} characters", Self::MAX_CHARS);
+    Slug: CheckFieldType::Text(Slug::RULES),
+        format!("give at most {} characters", Self::MAX_CHARS);
+    Tags: CheckFieldType::Words { separator: " ", max_chars: Self::MAX_CHARS },
+        format!(
+            "give at most {} characters and at most {} tags",
+            Self::MAX_CHARS,
+            Self::MAX_TAGS
+        );
+    Description: CheckFieldType::Text(TextRules::limited(Self::MAX_CHARS)),
+        format!("give at most {} characters", Self::MAX_CHARS);
+    Keywords: CheckFieldType::Words { separator: ",", max_chars: Self::MAX_CHARS },
+        format!("give at most {} characters", Self::MAX_CHARS);
 }
 
 impl Keywords {

@@ -9,6 +9,10 @@ use std::sync::LazyLock;
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
+use super::check_edit::field_value::{
+    CheckFieldType, CheckFieldValue, EditValue, InvalidValue, TextRules, ValueProblem,
+};
+
 /// Bundled database. The system's files are never read: they differ from host to host.
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
@@ -39,6 +43,19 @@ impl fmt::Display for UnknownTimezone {
 }
 
 impl std::error::Error for UnknownTimezone {}
+
+impl EditValue for Timezone {
+    const FORM: CheckFieldType = CheckFieldType::Text(TextRules::ANY);
+
+    fn parse_value(value: &CheckFieldValue<'_>) -> Result<Self, InvalidValue> {
+        Self::parse(Self::text_of(value)?)
+            .map_err(|error| InvalidValue::new(ValueProblem::Timezone, error.to_string()))
+    }
+
+    fn value(&self) -> CheckFieldValue<'_> {
+        self.name().into()
+    }
+}
 
 impl Timezone {
     /// Parses the name of a zone in its exact spelling. An old name gives the zone that replaced

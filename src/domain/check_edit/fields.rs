@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use super::field_value::{
-    CheckFieldType, CheckFieldValue, EditValue, InvalidValue, methods_value, parse_methods,
+    CheckFieldType, CheckFieldValue, EditValue, InvalidValue, PostOnly, ValueProblem,
 };
 use crate::domain::check::CheckSettings;
 use crate::domain::check_edit::ChannelSelection;
 use crate::domain::number::Seconds;
 use crate::domain::schedule::Schedule;
-use crate::domain::text::{Description, Keywords, Name, Slug, Tags, TextError};
+use crate::domain::text::{Description, Keywords, Name, Slug, Tags};
 use crate::domain::timezone::Timezone;
 
 /// Fields to change. Fields that are `None` stay, or get their defaults in a new check.
@@ -51,7 +51,7 @@ pub struct CheckEdit {
 pub struct CheckField {
     /// Name in the API. The flag of the command line has hyphens in place of underscores.
     pub name: &'static str,
-    /// Type of the values.
+    /// Form of the values.
     pub field_type: CheckFieldType,
     /// Placeholder for the value in the help of the flag.
     pub value_name: &'static str,
@@ -71,15 +71,15 @@ pub struct CheckField {
     is_used: fn(&CheckSettings) -> bool,
     edited: fn(&CheckEdit) -> Option<CheckFieldValue<'_>>,
     parse: fn(&mut CheckEdit, &CheckFieldValue<'_>) -> Result<(), InvalidValue>,
-    /// Sets a stored text, which may be over the limit.
-    keep: fn(&mut CheckEdit, &str),
+    /// Sets a stored text, which may be over the limit. False if the type has no limit.
+    keep: fn(&mut CheckEdit, &str) -> bool,
     apply: fn(&mut CheckEdit, &mut CheckSettings),
 }
 
 /// Returns the row of the member `$edit` of [`CheckEdit`], which changes `$setting` of
 /// [`CheckSettings`], without texts. `$edit` is its name in the API.
 macro_rules! row {
-    ($edit:ident: $type:expr => $($setting:ident).+) => {
+    ($edit:ident: $type:ty => $($setting:ident).+) => {
         CheckField {
             value: |settings| Some(settings.$($setting).+.value()),
             apply: |edit, settings| {
@@ -90,10 +90,10 @@ macro_rules! row {
             ..row!($edit: $type)
         }
     };
-    ($edit:ident: $type:expr) => {
+    ($edit:ident: $type:ty) => {
         CheckField {
             name: stringify!($edit),
-            field_type: $type,
+            field_type: <$type as EditValue>::FORM,
             value_name: "",
             flag_help: "",
             config_key: stringify!($edit),
@@ -105,10 +105,13 @@ macro_rules! row {
             is_used: |_| true,
             edited: |edit| edit.$edit.as_ref().map(EditValue::value),
             parse: |edit, value| {
-                edit.$edit = Some(EditValue::parse(value)?);
+                edit.$edit = Some(EditValue::parse_value(value)?);
                 Ok(())
             },
-            keep: |edit, text| edit.$edit = EditValue::from_stored(text),
+            keep: |edit, text| {
+                edit.$edit = EditValue::from_stored(text);
+                edit.$edit.is_some()
+            },
             apply: |_, _| {},
         }
     };
@@ -120,7 +123,7 @@ pub static NAME: CheckField = CheckField {
     flag_help: "Name",
     config_help: "name; by default the slug",
     label: "Name",
-    ..row!(name: CheckFieldType::Text(Name::MAX_CHARS) => name)
+    ..row!(name: Name => name)
 };
 
 /// Slug for ping URLs.
@@ -129,7 +132,7 @@ pub static SLUG: CheckField = CheckField {
     flag_help: "Slug for ping URLs: a to z, 0 to 9, hyphens and underscores",
     config_help: "slug, if the key is a UUID",
     label: "Slug",
-    ..row!(slug: CheckFieldType::Slug => slug)
+    ..row!(slug: Slug => slug)
 };
 
 /// Tags of the check.
@@ -139,7 +142,7 @@ pub static TAGS: CheckField = CheckField {
     config_help: "tags",
     label: "Tags",
     was_unlimited: true,
-    ..row!(tags: CheckFieldType::Tags => tags)
+    ..row!(tags: Tags => tags)
 };
 
 /// Description of the check.
@@ -149,7 +152,7 @@ pub static DESC: CheckField = CheckField {
     config_help: "description",
     label: "Description",
     was_unlimited: true,
-    ..row!(desc: CheckFieldType::Text(Description::MAX_CHARS) => desc)
+    ..row!(desc: Description => desc)
 };
 
 /// Period of a check without a schedule.
@@ -160,7 +163,7 @@ pub static TIMEOUT: CheckField = CheckField {
     config_key: "every",
     config_help: "period",
     is_used: |settings| settings.schedule.is_none(),
-    ..row!(timeout: CheckFieldType::Duration => timeout)
+    ..row!(timeout: Seconds => timeout)
 };
 
 /// Grace time.
@@ -170,7 +173,7 @@ pub static GRACE: CheckField = CheckField {
                 3600]",
     config_help: "time that a ping may be late",
     label: "Grace",
-    ..row!(grace: CheckFieldType::Duration => grace)
+    ..row!(grace: Seconds => grace)
 };
 
 /// Schedule, in place of a period.
@@ -181,7 +184,7 @@ pub static SCHEDULE: CheckField = CheckField {
     config_help: "cron or OnCalendar expression, instead of a period",
     value: |settings| settings.schedule.as_ref().map(EditValue::value),
     apply: |edit, settings| settings.schedule = edit.schedule.take().or(settings.schedule.take()),
-    ..row!(schedule: CheckFieldType::Schedule)
+    ..row!(schedule: Arc<Schedule>)
 };
 
 /// Time zone of the schedule.
@@ -191,7 +194,7 @@ pub static TZ: CheckField = CheckField {
     config_help: "time zone of the schedule",
     label: "Time zone",
     is_used: |settings| settings.schedule.is_some(),
-    ..row!(tz: CheckFieldType::Timezone => tz)
+    ..row!(tz: Timezone => tz)
 };
 
 /// HTTP methods that count as pings.
@@ -202,13 +205,17 @@ pub static METHODS: CheckField = CheckField {
     config_key: "methods",
     config_help: "POST: only POST requests count as pings",
     label: "Only POST requests are pings",
-    value: |settings| Some(methods_value(settings.post_only)),
-    edited: |edit| edit.post_only.map(methods_value),
+    field_type: PostOnly::FORM,
+    value: |settings| Some(PostOnly(settings.post_only).word().into()),
+    edited: |edit| {
+        edit.post_only
+            .map(|post_only| PostOnly(post_only).word().into())
+    },
     parse: |edit, value| {
-        edit.post_only = Some(parse_methods(value)?);
+        edit.post_only = Some(PostOnly::parse_value(value)?.0);
         Ok(())
     },
-    ..row!(post_only: CheckFieldType::Methods => post_only)
+    ..row!(post_only: bool => post_only)
 };
 
 /// Rule for pings of a paused check.
@@ -218,7 +225,7 @@ pub static MANUAL_RESUME: CheckField = CheckField {
     config_key: "manual-resume",
     config_help: "true: a paused check ignores pings",
     label: "Ignores pings while paused",
-    ..row!(manual_resume: CheckFieldType::Flag => manual_resume)
+    ..row!(manual_resume: bool => manual_resume)
 };
 
 /// Keywords that mean a start.
@@ -228,7 +235,7 @@ pub static START_KW: CheckField = CheckField {
     config_key: "start",
     config_help: "keywords for a start",
     label: "Start keywords",
-    ..row!(start_kw: CheckFieldType::Keywords => start_kw)
+    ..row!(start_kw: Keywords => start_kw)
 };
 
 /// Keywords that mean success.
@@ -238,7 +245,7 @@ pub static SUCCESS_KW: CheckField = CheckField {
     config_key: "success",
     config_help: "keywords for success",
     label: "Success keywords",
-    ..row!(success_kw: CheckFieldType::Keywords => success_kw)
+    ..row!(success_kw: Keywords => success_kw)
 };
 
 /// Keywords that mean failure.
@@ -248,14 +255,14 @@ pub static FAILURE_KW: CheckField = CheckField {
     config_key: "failure",
     config_help: "keywords for failure",
     label: "Failure keywords",
-    ..row!(failure_kw: CheckFieldType::Keywords => failure_kw)
+    ..row!(failure_kw: Keywords => failure_kw)
 };
 
 /// Older name of [`SUCCESS_KW`].
-pub static SUBJECT: CheckField = row!(subject: CheckFieldType::Keywords => success_kw);
+pub static SUBJECT: CheckField = row!(subject: Keywords => success_kw);
 
 /// Older name of [`FAILURE_KW`].
-pub static SUBJECT_FAIL: CheckField = row!(subject_fail: CheckFieldType::Keywords => failure_kw);
+pub static SUBJECT_FAIL: CheckField = row!(subject_fail: Keywords => failure_kw);
 
 /// Search of the subjects of mails.
 pub static FILTER_SUBJECT: CheckField = CheckField {
@@ -264,7 +271,7 @@ pub static FILTER_SUBJECT: CheckField = CheckField {
     config_key: "subject",
     config_help: "search the subjects of mails",
     label: "Search mail subjects",
-    ..row!(filter_subject: CheckFieldType::Flag => filters.subject)
+    ..row!(filter_subject: bool => filters.subject)
 };
 
 /// Search of the bodies of mails.
@@ -274,7 +281,7 @@ pub static FILTER_BODY: CheckField = CheckField {
     config_key: "body",
     config_help: "search the bodies of mails",
     label: "Search mail texts",
-    ..row!(filter_body: CheckFieldType::Flag => filters.body)
+    ..row!(filter_body: bool => filters.body)
 };
 
 /// Search of the bodies of HTTP pings.
@@ -284,7 +291,7 @@ pub static FILTER_HTTP_BODY: CheckField = CheckField {
     config_key: "http-body",
     config_help: "search the bodies of requests",
     label: "Search bodies of HTTP pings",
-    ..row!(filter_http_body: CheckFieldType::Flag => filters.http_body)
+    ..row!(filter_http_body: bool => filters.http_body)
 };
 
 /// Meaning of a ping without any of the keywords.
@@ -295,7 +302,7 @@ pub static FILTER_DEFAULT_FAIL: CheckField = CheckField {
     config_help: "true: a ping without any of the keywords is a failure; false: it is ignored",
     form_name: "default_fail",
     label: "Failure without a keyword",
-    ..row!(filter_default_fail: CheckFieldType::Flag => filters.default_fail)
+    ..row!(filter_default_fail: bool => filters.default_fail)
 };
 
 /// Channels to notify. The writer resolves them, so no value of settings corresponds to them.
@@ -304,7 +311,7 @@ pub static CHANNELS: CheckField = CheckField {
     flag_help: "Channels to notify: UUIDs or names separated by commas, * for all channels of the \
                 project, or '' for none",
     config_help: r#"names or UUIDs of notified channels, or "*" for all channels of the project"#,
-    ..row!(channels: CheckFieldType::Channels)
+    ..row!(channels: ChannelSelection)
 };
 
 /// Every field, in the order in which the API reports errors.
@@ -430,16 +437,15 @@ impl CheckField {
         value: &CheckFieldValue<'_>,
         stored: Option<&CheckSettings>,
     ) -> Result<(), InvalidValue> {
-        match ((self.parse)(edit, value), value) {
-            (Err(InvalidValue::Text(error)), CheckFieldValue::Text(text))
-                if stored.map_or(error == TextError::TooLong, |stored| {
-                    self.value(stored).as_ref() == Some(value)
-                }) =>
-            {
-                (self.keep)(edit, text);
-                Ok(())
-            }
-            (result, _) => result,
+        let Err(error) = (self.parse)(edit, value) else {
+            return Ok(());
+        };
+        let may_keep = stored.map_or(error.problem == ValueProblem::TooLong, |stored| {
+            self.value(stored).as_ref() == Some(value)
+        });
+        match value {
+            CheckFieldValue::Text(text) if may_keep && (self.keep)(edit, text) => Ok(()),
+            _ => Err(error),
         }
     }
 

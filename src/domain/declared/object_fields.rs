@@ -147,12 +147,13 @@ fn check_field_value(field: &CheckField, settings: &CheckSettings) -> Option<Obj
     }
     Some(match (value, field.field_type) {
         (CheckFieldValue::Flag(flag), _) => ObjectValue::Flag(flag),
-        (CheckFieldValue::Number(seconds), CheckFieldType::Duration) => {
+        (CheckFieldValue::Number(seconds), CheckFieldType::Duration { .. }) => {
             ObjectValue::Text(format_seconds(seconds).into())
         }
         (CheckFieldValue::Number(number), _) => ObjectValue::Number(number),
-        (CheckFieldValue::Text(text), CheckFieldType::Tags) => list_or_text(&text, " "),
-        (CheckFieldValue::Text(text), CheckFieldType::Keywords) => list_or_text(&text, ","),
+        (CheckFieldValue::Text(text), CheckFieldType::Words { separator, .. }) => {
+            list_or_text(&text, separator)
+        }
         (CheckFieldValue::Text(text), _) => ObjectValue::Text(text.into()),
     })
 }

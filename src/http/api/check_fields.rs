@@ -7,12 +7,9 @@ use std::fmt;
 pub(crate) use document::RequestDocument;
 
 use crate::domain::check::CheckSettings;
-use crate::domain::check_edit::field_value::InvalidValue;
+use crate::domain::check_edit::field_value::{InvalidValue, ValueProblem};
 use crate::domain::check_edit::{CheckEdit, UniqueField, fields};
-use crate::domain::number::SecondsError;
-use crate::domain::schedule::ScheduleError;
 use crate::domain::text::{Slug, TextError};
-use crate::domain::timezone::UnknownTimezone;
 use crate::http::api::ApiVersion;
 
 /// Reason why a body is refused. Its text is the error in the response.
@@ -95,32 +92,16 @@ impl From<TextError> for FieldProblem {
     }
 }
 
-impl From<SecondsError> for FieldProblem {
-    fn from(error: SecondsError) -> Self {
-        match error {
-            SecondsError::TooSmall => Self::TooSmall,
-            SecondsError::TooLarge => Self::TooLarge,
-        }
-    }
-}
-
-impl From<ScheduleError> for FieldProblem {
-    fn from(error: ScheduleError) -> Self {
-        match error {
-            ScheduleError::TooLong => Self::TooLong,
-            ScheduleError::Invalid { .. } => Self::Schedule,
-        }
-    }
-}
-
 impl From<InvalidValue> for FieldProblem {
     fn from(error: InvalidValue) -> Self {
-        match error {
-            InvalidValue::Text(error) => error.into(),
-            InvalidValue::Seconds(error) => error.into(),
-            InvalidValue::Schedule(error) => error.into(),
-            InvalidValue::Timezone(UnknownTimezone) => Self::Timezone,
-            InvalidValue::Unexpected => Self::Unexpected,
+        match error.problem {
+            ValueProblem::TooLong => Self::TooLong,
+            ValueProblem::InvalidCharacter => Self::Pattern,
+            ValueProblem::TooSmall => Self::TooSmall,
+            ValueProblem::TooLarge => Self::TooLarge,
+            ValueProblem::Schedule => Self::Schedule,
+            ValueProblem::Timezone => Self::Timezone,
+            ValueProblem::Unexpected => Self::Unexpected,
         }
     }
 }

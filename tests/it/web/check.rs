@@ -282,7 +282,7 @@ async fn checks_are_added_and_edited_by_forms() {
     let text = visible_text(refused.text());
     assert!(
         text.contains("2 fields have errors.")
-            && text.contains("Only a to z, 0 to 9, hyphens and underscores."),
+            && text.contains("Use only a to z, 0 to 9, hyphens and underscores."),
         "{text}"
     );
     assert!(

@@ -111,7 +111,7 @@ impl RequestDocument {
         }
     }
 
-    /// Returns a field of a check, by its type.
+    /// Returns a field of a check, by its form.
     pub(super) fn field_value(
         &self,
         field: &CheckField,
@@ -120,15 +120,13 @@ impl RequestDocument {
         let name = field.name;
         Ok(match field.field_type {
             CheckFieldType::Flag => self.boolean(name)?.map(CheckFieldValue::Flag),
-            CheckFieldType::Duration => self.number(name)?.map(CheckFieldValue::Number),
-            CheckFieldType::Methods => self.choice(name, |text| Some(text.to_owned()))?.map(text),
-            CheckFieldType::Text(_)
-            | CheckFieldType::Slug
-            | CheckFieldType::Tags
-            | CheckFieldType::Keywords
-            | CheckFieldType::Schedule
-            | CheckFieldType::Timezone
-            | CheckFieldType::Channels => self.string(name)?.map(text),
+            CheckFieldType::Duration { .. } => self.number(name)?.map(CheckFieldValue::Number),
+            CheckFieldType::Choice { .. } => {
+                self.choice(name, |text| Some(text.to_owned()))?.map(text)
+            }
+            CheckFieldType::Text(_) | CheckFieldType::Words { .. } | CheckFieldType::Channels => {
+                self.string(name)?.map(text)
+            }
         })
     }
 

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::check::CheckSettings;
-use crate::domain::check_edit::field_value::{CheckFieldType, CheckFieldValue, InvalidValue};
+use crate::domain::check_edit::field_value::{
+    CheckFieldType, CheckFieldValue, InvalidValue, TextRules,
+};
 use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::number::{FailureThreshold, Seconds};
 use crate::domain::schedule::{Schedule, ScheduleKind};
-use crate::domain::text::{Tags, TextError};
 use crate::domain::timezone::Timezone;
 use crate::http::dashboard::page_request::Query;
 
@@ -147,12 +148,10 @@ impl CheckFormFields {
             schedule.map_or_else(String::new, |schedule| schedule.text().to_owned())
         };
         let texts = form_fields().map(|field| {
-            let text = match field.value(settings) {
-                Some(CheckFieldValue::Text(text)) => text.into_owned(),
-                Some(CheckFieldValue::Flag(true)) => TICKED.into(),
-                Some(CheckFieldValue::Flag(false) | CheckFieldValue::Number(_)) | None => {
-                    String::new()
-                }
+            let text = match (field.value(settings), field.field_type.box_values()) {
+                (Some(value), Some([_, ticked])) if value == ticked => TICKED.into(),
+                (_, Some(_)) | (None, _) => String::new(),
+                (Some(value), None) => value.into_text(),
             };
             (field.form_name, text)
         });
@@ -180,7 +179,9 @@ impl CheckFormFields {
         let text = |name: &str| query.get(name).replace("\r\n", "\n");
         let texts = form_fields().map(|field| {
             let text = match field.field_type {
-                CheckFieldType::Slug => text(field.form_name).trim().to_owned(),
+                CheckFieldType::Text(TextRules {
+                    pattern: Some(_), ..
+                }) => text(field.form_name).trim().to_owned(),
                 _ if is_box(field) && query.has(field.form_name) => TICKED.into(),
                 _ => text(field.form_name),
             };
@@ -277,23 +278,33 @@ impl CheckFormFields {
     ) {
         for field in fields {
             let name = field.form_name;
-            let form = match (field.field_type, field.value(stored)) {
-                (CheckFieldType::Flag, _) => CheckFieldValue::Flag(self.is_ticked(name)),
-                (CheckFieldType::Methods, _) if self.is_ticked(name) => "POST".into(),
-                (_, Some(CheckFieldValue::Text(kept)))
-                    if kept.replace("\r\n", "\n") == self.text(name) =>
-                {
-                    CheckFieldValue::Text(kept)
-                }
-                _ => self.text(name).into(),
-            };
-            if let Err(error) = field.set(edit, &form, Some(stored)) {
+            let read = self
+                .field_value(field, stored)
+                .and_then(|value| field.set(edit, &value, Some(stored)));
+            if let Err(error) = read {
                 errors.push(CheckFormError {
                     field: name,
                     label: field.label,
-                    text: error_text(field.field_type, &error),
+                    text: to_sentence(&error.explanation),
                 });
             }
+        }
+    }
+
+    /// Value of a field. A stored text is unchanged if it differs in its line ends only.
+    fn field_value<'a>(
+        &self,
+        field: &CheckField,
+        stored: &'a CheckSettings,
+    ) -> Result<CheckFieldValue<'a>, InvalidValue> {
+        let text = self.text(field.form_name);
+        match (field.field_type.box_values(), field.value(stored)) {
+            (Some([_, ticked]), _) if !text.is_empty() => Ok(ticked),
+            (Some([unticked, _]), _) => Ok(unticked),
+            (None, Some(CheckFieldValue::Text(kept))) if kept.replace("\r\n", "\n") == text => {
+                Ok(CheckFieldValue::Text(kept))
+            }
+            (None, _) => field.field_type.parse_text(text),
         }
     }
 
@@ -407,30 +418,7 @@ fn form_fields() -> impl Iterator<Item = &'static CheckField> {
 
 /// True if the form has a box for the field.
 pub(crate) fn is_box(field: &CheckField) -> bool {
-    matches!(
-        field.field_type,
-        CheckFieldType::Flag | CheckFieldType::Methods
-    )
-}
-
-/// Says which values a field accepts.
-fn error_text(field_type: CheckFieldType, error: &InvalidValue) -> String {
-    match (field_type, error, field_type.max_chars()) {
-        (CheckFieldType::Tags, InvalidValue::Text(TextError::TooLong), Some(most)) => {
-            let most_tags = Tags::MAX_TAGS;
-            format!("At most {most_tags} tags and {most} characters in total.")
-        }
-        (_, InvalidValue::Text(TextError::TooLong), Some(most @ 1000..)) => {
-            format!("At most {},{:03} characters.", most / 1000, most % 1000)
-        }
-        (_, InvalidValue::Text(TextError::TooLong), Some(most)) => {
-            format!("At most {most} characters.")
-        }
-        (_, InvalidValue::Text(TextError::InvalidCharacter), _) => {
-            "Only a to z, 0 to 9, hyphens and underscores.".into()
-        }
-        _ => to_sentence(&field_type.explain(error)),
-    }
+    field.field_type.box_values().is_some()
 }
 
 /// Capitalizes a text and adds a full stop.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::text::Tags;
 use crate::domain::text::{Description, Name};
 use proptest::prelude::*;
 
@@ -57,19 +58,23 @@ fn a_form_becomes_an_edit() {
 fn each_invalid_field_has_its_own_error() {
     let long = "x".repeat(201);
     for (field, value, text) in [
-        ("name", long.as_str(), "At most 100 characters."),
+        ("name", long.as_str(), "Give at most 100 characters."),
         (
             "slug",
             "Nightly",
-            "Only a to z, 0 to 9, hyphens and underscores.",
+            "Use only a to z, 0 to 9, hyphens and underscores.",
         ),
-        ("slug", &long, "At most 100 characters."),
+        ("slug", &long, "Give at most 100 characters."),
         (
             "tags",
             &"x".repeat(501),
-            "At most 64 tags and 500 characters in total.",
+            "Give at most 500 characters and at most 64 tags.",
         ),
-        ("desc", &"x".repeat(16_385), "At most 16,384 characters."),
+        (
+            "desc",
+            &"x".repeat(16_385),
+            "Give at most 16384 characters.",
+        ),
         ("cron", "", "Enter an expression."),
         (
             "cron",
@@ -86,9 +91,9 @@ fn each_invalid_field_has_its_own_error() {
         ("grace", "525601", "Between 1 minute and 365 days."),
         ("grace", "99999999999999999999", "Enter a whole number."),
         ("grace", "1.5", "Enter a whole number."),
-        ("start_kw", &long, "At most 200 characters."),
-        ("success_kw", &long, "At most 200 characters."),
-        ("failure_kw", &long, "At most 200 characters."),
+        ("start_kw", &long, "Give at most 200 characters."),
+        ("success_kw", &long, "Give at most 200 characters."),
+        ("failure_kw", &long, "Give at most 200 characters."),
         ("after", "0", "Give a number of failures from 1 to 100."),
         ("after", "many", "Enter a whole number."),
     ] {
