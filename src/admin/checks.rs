@@ -100,7 +100,8 @@ pub struct AlertingRow {
     pub failures: u16,
     /// State of the alert. `quiet`: nothing to send; `due`: the check is down and the alert is not
     /// sent yet; `told`: sent; `unheard`: sent, but no channel accepted it.
-    pub telling: String,
+    #[serde(rename = "telling")]
+    pub notification: String,
     /// Time at which the decision to alert is made again, RFC 3339.
     pub until: Option<String>,
     /// Reason why the alert is held back, in words.
@@ -114,7 +115,7 @@ impl AlertingRow {
     /// Returns the row as a table shows it.
     pub fn with_labels(mut self) -> Self {
         if let Some(unnotified) = self.unnotified.take() {
-            self.telling = format!("nobody is notified: {unnotified}");
+            self.notification = format!("nobody is notified: {unnotified}");
         }
         self
     }
@@ -515,7 +516,7 @@ fn alerting_row(handle: &Handle, check: &Check) -> AlertingRow {
             after: settings.failure_threshold.get(),
             parents: parents.join(","),
             failures: state.failures,
-            telling: state.notification.name().into(),
+            notification: state.notification.name().into(),
             until: waits.map(|(at, _)| format_timestamp(at)),
             why: waits.map(|(_, why)| why.into()),
             unnotified: operations::channel::unnotified_reason(checks, check, handle.transports())

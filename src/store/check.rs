@@ -64,10 +64,10 @@ struct CheckRecord<'a> {
     /// version 4: 4 parent pending, 5 parent down, 6 undelivered, 7 window. Since version 5: 8
     /// trial.
     #[serde(default)]
-    telling: u8,
+    notification: u8,
     /// Time of the next decision, for 2 to 5, 7 and 8.
     #[serde(default)]
-    telling_at: i64,
+    notification_at: i64,
     #[serde(default = "one")]
     after: u8,
     /// Since version 4.
@@ -75,18 +75,18 @@ struct CheckRecord<'a> {
     parents: Vec<u64>,
     /// Parent whose downtime holds the alert, for 5.
     #[serde(default)]
-    behind: u64,
+    down_parent: u64,
     /// Since version 5.
     #[serde(default)]
-    untouched: bool,
+    unused_since_import: bool,
     /// Since version 6. Number of imported pings. Ignored for a check that is unused since its
     /// import: all its pings are imported. For other checks, version 5 did not store the number.
     #[serde(default)]
-    brought: u64,
+    imported_pings: u64,
     /// Since version 7. Name, slug and tags in the alert about the current downtime, if they have
     /// changed since.
     #[serde(borrow, default)]
-    told_as: Option<(&'a str, &'a str, &'a str)>,
+    alerted_labels: Option<(&'a str, &'a str, &'a str)>,
 }
 
 impl<'a> Record<'a> for CheckRecord<'a> {
@@ -178,7 +178,8 @@ impl<'a> From<&'a Check> for CheckRecord<'a> {
             settings, state, ..
         } = check;
         let filters = settings.filters;
-        let (telling, telling_at, behind) = notification_state_numbers(state.notification);
+        let (notification, notification_at, down_parent) =
+            notification_state_numbers(state.notification);
         Self {
             uuid: check.uuid,
             badge: check.badge,
@@ -213,8 +214,8 @@ impl<'a> From<&'a Check> for CheckRecord<'a> {
             last_flip: state.last_flip.0,
             outcomes: state.outcomes.bits(),
             failures: state.failures,
-            telling,
-            telling_at,
+            notification,
+            notification_at,
             after: settings.failure_threshold.get(),
             parents: settings
                 .parents
@@ -222,10 +223,10 @@ impl<'a> From<&'a Check> for CheckRecord<'a> {
                 .iter()
                 .map(|parent| parent.0)
                 .collect(),
-            behind,
-            untouched: state.unused_since_import,
-            brought: state.imported_pings,
-            told_as: check.alerted_labels.as_ref().map(|names| {
+            down_parent,
+            unused_since_import: state.unused_since_import,
+            imported_pings: state.imported_pings,
+            alerted_labels: check.alerted_labels.as_ref().map(|names| {
                 (
                     names.name.as_str(),
                     names.slug.as_str(),
@@ -286,21 +287,21 @@ impl CheckRecord<'_> {
             outcomes: RecentOutcomes::from_bits(self.outcomes),
             failures: self.failures,
             notification: notification_state_from_numbers(
-                self.telling,
-                self.telling_at,
-                self.behind,
+                self.notification,
+                self.notification_at,
+                self.down_parent,
             )
-            .ok_or("telling")?,
-            unused_since_import: self.untouched,
-            imported_pings: if self.untouched {
+            .ok_or("notification")?,
+            unused_since_import: self.unused_since_import,
+            imported_pings: if self.unused_since_import {
                 self.n_pings
             } else {
-                self.brought
+                self.imported_pings
             },
         };
         state.update_grace_start(&settings);
         let alerted_labels = self
-            .told_as
+            .alerted_labels
             .map(|names| Arc::new(outbox::labels_from_stored(names)));
         Ok(Check {
             id,
@@ -387,7 +388,7 @@ pub(super) fn unreadable_check_row(id: u64, bytes: &[u8]) -> Option<(StoreError,
             "start_kw" => row.start_kw = "",
             "success_kw" => row.success_kw = "",
             "failure_kw" => row.failure_kw = "",
-            "telling" => row.telling = 0,
+            "notification" => row.notification = 0,
             "after" => row.after = 1,
             "parents" => row.parents.clear(),
             _ => row.status = status_number(Status::Paused),
@@ -405,9 +406,9 @@ pub(super) fn unreadable_check_row(id: u64, bytes: &[u8]) -> Option<(StoreError,
     (row.desc, row.status, row.run, row.manual_resume) =
         (&desc, status_number(Status::Paused), None, true);
     if let Some(NotificationState::Pending { .. }) =
-        notification_state_from_numbers(row.telling, row.telling_at, row.behind)
+        notification_state_from_numbers(row.notification, row.notification_at, row.down_parent)
     {
-        row.telling = 0;
+        row.notification = 0;
     }
     let error = record::invalid_row::<CheckRecord<'_>>(&format_args!("{names} of check {id}"));
     let mut replacement = Vec::new();

@@ -53,22 +53,29 @@ pub struct ImportCheckRow {
     failures: u16,
     /// Results of the last runs, the newest last: `s` success, `f` fail, `m` missed.
     outcomes: String,
-    telling: NotificationStateRow,
+    #[serde(rename = "telling")]
+    notification: NotificationStateRow,
 }
 
 /// Notification state of a check.
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 enum NotificationStateRow {
-    Quiet,
-    Due {
+    #[serde(rename = "quiet")]
+    NotNeeded,
+    #[serde(rename = "due")]
+    Pending {
         at: i64,
-        held: String,
+        #[serde(rename = "held")]
+        reason: String,
         /// UUID of the parent that suppresses the alert.
-        behind: Option<Uuid>,
+        #[serde(rename = "behind")]
+        down_parent: Option<Uuid>,
     },
-    Told,
-    Unheard,
+    #[serde(rename = "told")]
+    Notified,
+    #[serde(rename = "unheard")]
+    Undelivered,
 }
 
 /// Reasons for holding an alert.
@@ -104,37 +111,36 @@ fn parse_outcomes(text: &str) -> Option<RecentOutcomes> {
 }
 
 impl NotificationStateRow {
-    fn new(telling: NotificationState, behind: Option<Uuid>) -> Self {
-        match telling {
-            NotificationState::NotNeeded => Self::Quiet,
-            NotificationState::Pending { at, reason: held } => Self::Due {
+    fn new(state: NotificationState, down_parent: Option<Uuid>) -> Self {
+        match state {
+            NotificationState::NotNeeded => Self::NotNeeded,
+            NotificationState::Pending { at, reason } => Self::Pending {
                 at: at.micros(),
-                held: held.name().into(),
-                behind,
+                reason: reason.name().into(),
+                down_parent,
             },
-            NotificationState::Notified => Self::Told,
-            NotificationState::Undelivered => Self::Unheard,
+            NotificationState::Notified => Self::Notified,
+            NotificationState::Undelivered => Self::Undelivered,
         }
     }
 
     /// Returns the notification state, and the parent that suppresses the alert.
     fn into_state(self) -> Option<(NotificationState, Option<Uuid>)> {
         Some(match self {
-            Self::Quiet => (NotificationState::NotNeeded, None),
-            Self::Due { at, held, behind } => {
-                let held = HOLD_REASONS
+            Self::NotNeeded => (NotificationState::NotNeeded, None),
+            Self::Pending {
+                at,
+                reason,
+                down_parent,
+            } => {
+                let reason = HOLD_REASONS
                     .into_iter()
-                    .find(|known| known.name() == held)?;
-                (
-                    NotificationState::Pending {
-                        at: Timestamp::from_micros(at),
-                        reason: held,
-                    },
-                    behind,
-                )
+                    .find(|known| known.name() == reason)?;
+                let at = Timestamp::from_micros(at);
+                (NotificationState::Pending { at, reason }, down_parent)
             }
-            Self::Told => (NotificationState::Notified, None),
-            Self::Unheard => (NotificationState::Undelivered, None),
+            Self::Notified => (NotificationState::Notified, None),
+            Self::Undelivered => (NotificationState::Undelivered, None),
         })
     }
 }
@@ -149,7 +155,7 @@ impl From<ImportedCheck> for ImportCheckRow {
             channels,
             parents,
             state,
-            down_parent: behind,
+            down_parent,
             managed_by: source,
         } = check;
         let filters = settings.filters;
@@ -190,7 +196,7 @@ impl From<ImportedCheck> for ImportCheckRow {
             n_pings: state.n_pings,
             failures: state.failures,
             outcomes: outcomes_text(state.outcomes),
-            telling: NotificationStateRow::new(state.notification, behind),
+            notification: NotificationStateRow::new(state.notification, down_parent),
         }
     }
 }
@@ -228,7 +234,7 @@ impl ImportCheckRow {
             ..CheckSettings::default()
         };
         let moment = Timestamp::from_micros;
-        let (telling, behind) = self.telling.into_state().ok_or("telling")?;
+        let (notification, down_parent) = self.notification.into_state().ok_or("telling")?;
         // The number is incremented later.
         i64::try_from(self.n_pings).map_err(|_| "n_pings")?;
         let state = CheckState {
@@ -243,7 +249,7 @@ impl ImportCheckRow {
             n_pings: self.n_pings,
             failures: self.failures,
             outcomes: parse_outcomes(&self.outcomes).ok_or("outcomes")?,
-            notification: telling,
+            notification,
             ..CheckState::new(moment(self.changed))
         };
         Ok(ImportedCheck {
@@ -256,7 +262,7 @@ impl ImportCheckRow {
             channels: self.channels.into(),
             parents: self.parents.into(),
             state,
-            down_parent: behind,
+            down_parent,
             managed_by: parse_source(self.managed.as_deref()).map_err(|_| "managed")?,
         })
     }

@@ -23,7 +23,8 @@ pub struct ImportUserRow {
     second: Option<SecondFactorRow>,
     owner: bool,
     projects: Vec<(Uuid, String)>,
-    taste: PreferencesRow,
+    #[serde(rename = "taste")]
+    preferences: PreferencesRow,
     disabled: bool,
     created: i64,
     managed: Option<String>,
@@ -130,7 +131,7 @@ impl From<ImportedUser> for ImportUserRow {
                 .into_iter()
                 .map(|(uuid, membership)| (uuid, membership.name().into()))
                 .collect(),
-            taste: user.preferences.into(),
+            preferences: user.preferences.into(),
             disabled: user.disabled,
             created: user.created.micros(),
             managed: source_text(user.managed_by.as_ref()),
@@ -160,7 +161,7 @@ impl ImportUserRow {
                 .into_iter()
                 .map(membership)
                 .collect::<Result<_, &str>>()?,
-            preferences: self.taste.into_preferences()?,
+            preferences: self.preferences.into_preferences()?,
             disabled: self.disabled,
             created: Timestamp::from_micros(self.created),
             managed_by: parse_source(self.managed.as_deref())?,

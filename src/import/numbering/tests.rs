@@ -103,7 +103,7 @@ fn user(place: usize) -> ImportedUser {
     let name = UserName::parse(&format!("user {place}")).unwrap();
     let created = Timestamp::from_secs(1);
     let projects = Vec::new();
-    let taste = UserPreferences::default();
+    let preferences = UserPreferences::default();
     ImportedUser {
         uuid: None,
         name,
@@ -111,7 +111,7 @@ fn user(place: usize) -> ImportedUser {
         second_factor: None,
         owner: true,
         projects,
-        preferences: taste,
+        preferences,
         disabled: false,
         created,
         managed_by: None,

@@ -493,14 +493,14 @@ fn alerting_is_changed_and_shows_what_it_waits_for() {
         (3, "quiet", None)
     );
     ping(&service, &check, PingKind::Fail);
-    let telling = service
+    let notification = service
         .handle
         .with_state(|state| state.check(check.id).unwrap().state.notification);
-    let NotificationState::Pending { at, .. } = telling else {
-        panic!("{telling:?}")
+    let NotificationState::Pending { at, .. } = notification else {
+        panic!("{notification:?}")
     };
     assert_eq!(
-        (telling.name(), telling.pending_decision()),
+        (notification.name(), notification.pending_decision()),
         ("due", Some((at, "it has not failed often enough in a row")))
     );
     let one = service
