@@ -18,8 +18,8 @@ use chunks::ChunkPruning;
 use deliveries::DeliveryPruning;
 use sweep::Sweep;
 
-pub(super) use checkpoint::LogPosition;
-pub(super) use sweep::LogSize;
+pub(super) use checkpoint::PingLogPosition;
+pub(super) use sweep::PingLogSize;
 
 /// Limits of housekeeping: the conditions under which a task is due, and the size of a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,15 +90,15 @@ struct HousekeepingSlice<'a> {
     /// Number of pings that the batch has appended, and bytes of bodies that it has written.
     appended: (u64, u64),
     /// Ends of both logs.
-    newest: LogPosition,
+    newest: PingLogPosition,
 }
 
 /// Progress of housekeeping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct HousekeepingPosition {
     /// Check rows contain every ping and flip up to here.
-    pub(super) checkpoint: LogPosition,
-    size: LogSize,
+    pub(super) checkpoint: PingLogPosition,
+    size: PingLogSize,
     /// First arrival to sweep.
     pub(super) sweep_from: Arrival,
 }
@@ -134,8 +134,8 @@ impl Housekeeping {
     /// `has_import_leftovers`: an abandoned import may have left data.
     pub(super) fn new(
         limits: HousekeepingLimits,
-        checkpoint: LogPosition,
-        size: LogSize,
+        checkpoint: PingLogPosition,
+        size: PingLogSize,
         has_import_leftovers: bool,
     ) -> Self {
         let mut checkpoint = Checkpoint::new(checkpoint);
@@ -341,7 +341,7 @@ impl Housekeeping {
         state: &State,
         appended: (u64, u64),
         upload: Option<u64>,
-        newest: LogPosition,
+        newest: PingLogPosition,
         now: Option<Timestamp>,
     ) -> Result<bool, StoreError> {
         let slice = HousekeepingSlice {
@@ -377,7 +377,7 @@ impl Housekeeping {
         &self,
         batch: &Batch,
         state: &State,
-        newest: LogPosition,
+        newest: PingLogPosition,
     ) -> Result<(), StoreError> {
         self.checkpoint.write_full(batch, state, newest)
     }

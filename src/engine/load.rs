@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::apply::{Effects, SequenceNumbers, WorkingState};
-use super::housekeeping::{HousekeepingLimits, LogPosition, LogSize};
+use super::housekeeping::{HousekeepingLimits, PingLogPosition, PingLogSize};
 use super::state::{Change, State, UserChange};
 use crate::domain::alert::NotificationState;
 use crate::domain::check::CheckState;
@@ -23,9 +23,9 @@ pub(super) struct LoadedDatabase {
     /// Times in the file, for the examination of the clock.
     pub(super) timestamps: FileTimestamps,
     /// Check rows contain every ping and flip up to here.
-    pub(super) checkpoint: LogPosition,
+    pub(super) checkpoint: PingLogPosition,
     /// Number and size of the pings.
-    pub(super) log_size: LogSize,
+    pub(super) log_size: PingLogSize,
     /// True if there may be log entries of an import that was not finished.
     pub(super) has_import_leftovers: bool,
 }
@@ -156,7 +156,7 @@ fn load_rows(
         flip = flip.max(check.state.last_flip.0);
         state.apply(&Change::Check(Box::new(check)));
     }
-    let checkpoint = LogPosition {
+    let checkpoint = PingLogPosition {
         arrival: Arrival(snapshot.meta_value(MetaKey::CheckpointArrival)?),
         flip: FlipNumber(snapshot.meta_value(MetaKey::CheckpointFlip)?),
         bytes: snapshot.meta_value(MetaKey::CheckpointBytes)?,
@@ -169,7 +169,7 @@ fn load_rows(
         delivery: snapshot.meta_value(MetaKey::NextDelivery)?.max(1),
         body_bytes: newest.bytes,
     };
-    let log_size = LogSize {
+    let log_size = PingLogSize {
         log_len: snapshot.log_len()?,
         log_bytes: newest
             .bytes
@@ -249,8 +249,8 @@ fn read_timestamps(
 fn replay(
     snapshot: &Snapshot,
     state: &mut State,
-    checkpoint: LogPosition,
-) -> Result<LogPosition, StoreError> {
+    checkpoint: PingLogPosition,
+) -> Result<PingLogPosition, StoreError> {
     let mut newest = checkpoint;
     let mut flips = snapshot.flips_after(checkpoint.flip)?.peekable();
     let mut changed_checks = HashSet::new();

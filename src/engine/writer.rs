@@ -20,7 +20,7 @@ use super::clock_jump::ClockJumpDetector;
 use super::command::{Command, Unavailable, import::ImportStep, user::UserCommand};
 use super::command_queue::{CommandQueue, ReplyTarget, TakenCommands};
 use super::deadline_wheel::{DeadlineWheel, DueWork};
-use super::housekeeping::{Housekeeping, HousekeepingLimits, LogPosition};
+use super::housekeeping::{Housekeeping, HousekeepingLimits, PingLogPosition};
 use super::load::{FileTimestamps, LoadedDatabase, load};
 use super::replies::ReplyRoutes;
 use super::state::State;
@@ -474,9 +474,9 @@ impl Writer {
     }
 
     /// Newest entries of both logs.
-    fn log_end(&self) -> LogPosition {
+    fn log_end(&self) -> PingLogPosition {
         let numbers = self.memory.working.numbers;
-        LogPosition {
+        PingLogPosition {
             arrival: Arrival(numbers.arrival - 1),
             flip: FlipNumber(numbers.flip - 1),
             bytes: numbers.body_bytes,

@@ -48,7 +48,7 @@ impl From<io::Error> for LogError {
 }
 
 /// Sequence of records. Each is durable before the next one is appended.
-pub(super) trait Log: Send {
+pub(super) trait ChangeLog: Send {
     /// Number of the database that the log belongs to.
     fn database(&self) -> u64;
 
@@ -89,7 +89,7 @@ pub(super) struct StoreLog {
     /// Number of the database.
     database: u64,
     /// `None` if it could not be created.
-    log: Option<Box<dyn Log>>,
+    log: Option<Box<dyn ChangeLog>>,
     /// File of the log, if it is one.
     file: Option<LogFile>,
     /// Mark of the last record, or of the last sync.
@@ -192,7 +192,7 @@ impl StoreLog {
 
     /// Uses another log from now on; with `None`, the file is synced for each batch. The synced
     /// database must contain all records.
-    pub(super) fn replace(&mut self, log: Option<Box<dyn Log>>, file: Option<LogFile>) {
+    pub(super) fn replace(&mut self, log: Option<Box<dyn ChangeLog>>, file: Option<LogFile>) {
         debug_assert!(!self.is_ahead, "records would be lost");
         (self.log, self.file) = (log, file);
         if let Some(log) = &mut self.log {

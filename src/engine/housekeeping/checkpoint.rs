@@ -11,7 +11,7 @@ const CHECKS_PER_STEP: usize = 64;
 
 /// Position in the log of pings, with the corresponding position in the log of flips.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::engine) struct LogPosition {
+pub(in crate::engine) struct PingLogPosition {
     pub(in crate::engine) arrival: Arrival,
     pub(in crate::engine) flip: FlipNumber,
     /// Bytes of all bodies ever logged up to here, beyond the first 1,024 of each.
@@ -21,7 +21,7 @@ pub(in crate::engine) struct LogPosition {
 /// Progress of the checkpoint.
 pub(super) struct Checkpoint {
     /// Check rows contain every ping and flip up to here.
-    pub(super) position: LogPosition,
+    pub(super) position: PingLogPosition,
     /// True if a checkpoint is due although the tail is short.
     due: bool,
     in_progress: Option<RunningCheckpoint>,
@@ -29,7 +29,7 @@ pub(super) struct Checkpoint {
 
 struct RunningCheckpoint {
     /// Position that the check rows will have reached at the end.
-    target: LogPosition,
+    target: PingLogPosition,
     /// Index of the next check to visit.
     next: usize,
     /// Checks to visit, in order.
@@ -37,7 +37,7 @@ struct RunningCheckpoint {
 }
 
 impl Checkpoint {
-    pub(super) fn new(position: LogPosition) -> Self {
+    pub(super) fn new(position: PingLogPosition) -> Self {
         Self {
             position,
             due: false,
@@ -119,7 +119,7 @@ impl Checkpoint {
         &self,
         batch: &Batch,
         state: &State,
-        newest: LogPosition,
+        newest: PingLogPosition,
     ) -> Result<(), StoreError> {
         let checks = state
             .projects()
@@ -146,7 +146,7 @@ impl Checkpoint {
     }
 }
 
-fn store_position(batch: &Batch, position: LogPosition) -> Result<(), StoreError> {
+fn store_position(batch: &Batch, position: PingLogPosition) -> Result<(), StoreError> {
     batch.set_meta_value(MetaKey::CheckpointArrival, position.arrival.0)?;
     batch.set_meta_value(MetaKey::CheckpointFlip, position.flip.0)?;
     batch.set_meta_value(MetaKey::CheckpointBytes, position.bytes)

@@ -9,7 +9,7 @@ use crate::store::{KeptPingCursor, KeptPruneResult, KeptPutResult, MetaKey, Stor
 
 /// Number and size of the pings in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::engine) struct LogSize {
+pub(in crate::engine) struct PingLogSize {
     /// Number of entries in the arrival log.
     pub(in crate::engine) log_len: u64,
     /// Bytes of their bodies beyond the first 1,024 of each.
@@ -22,7 +22,7 @@ pub(in crate::engine) struct LogSize {
 
 /// Progress of the sweep.
 pub(super) struct Sweep {
-    size: LogSize,
+    size: PingLogSize,
     goal: SweepGoal,
     /// True if a sweep of the whole log is requested, once check rows contain all of it.
     requested: bool,
@@ -51,7 +51,7 @@ enum SweepGoal {
 }
 
 impl Sweep {
-    pub(super) fn new(size: LogSize) -> Self {
+    pub(super) fn new(size: PingLogSize) -> Self {
         Self {
             size,
             goal: SweepGoal::None,
@@ -65,7 +65,7 @@ impl Sweep {
         }
     }
 
-    pub(super) fn size(&self) -> LogSize {
+    pub(super) fn size(&self) -> PingLogSize {
         self.size
     }
 
@@ -138,7 +138,7 @@ impl Sweep {
 
     fn choose_goal(&mut self, slice: &HousekeepingSlice<'_>, checkpoint: Arrival) {
         let HousekeepingSlice { limits, state, .. } = *slice;
-        let LogSize {
+        let PingLogSize {
             log_len,
             log_bytes,
             kept_len,

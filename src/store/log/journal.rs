@@ -12,7 +12,7 @@ use std::sync::Arc;
 use redb::StorageBackend;
 
 use super::record;
-use super::{Log, LogError, LogMark, LogRecord};
+use super::{ChangeLog, LogError, LogMark, LogRecord};
 
 /// Size of a new journal in bytes: see [limits](crate::docs::limits). The database is synced when
 /// it is full.
@@ -119,7 +119,7 @@ impl Journal {
     }
 }
 
-impl Log for Journal {
+impl ChangeLog for Journal {
     fn database(&self) -> u64 {
         self.database
     }

@@ -9,7 +9,7 @@ use redb::StorageBackend;
 use redb::backends::FileBackend;
 
 use super::journal::JOURNAL_BYTES;
-use super::{Journal, Log, LogError, MemoryLog, OpenedJournal};
+use super::{ChangeLog, Journal, LogError, MemoryLog, OpenedJournal};
 use crate::store::medium::{FileId, create_file, open_database_file};
 use crate::store::{Medium, StoreError};
 
@@ -55,7 +55,7 @@ impl Medium {
     }
 
     /// Opens the log next to the database; `None` if there is none.
-    pub(in crate::store) fn open_log(&self) -> Result<Option<Box<dyn Log>>, StoreError> {
+    pub(in crate::store) fn open_log(&self) -> Result<Option<Box<dyn ChangeLog>>, StoreError> {
         let opened = match self {
             Self::Directory(directory) => open_journal_file(&directory.join(JOURNAL_NAME)),
             Self::Backend { log, .. } => open_backend_log(log),
@@ -64,7 +64,10 @@ impl Medium {
     }
 
     /// Creates an empty log for the database with this number, in place of the existing one.
-    pub(in crate::store) fn create_log(&self, database: u64) -> io::Result<Option<Box<dyn Log>>> {
+    pub(in crate::store) fn create_log(
+        &self,
+        database: u64,
+    ) -> io::Result<Option<Box<dyn ChangeLog>>> {
         Ok(match self {
             Self::Directory(directory) => Some(Box::new(create_journal_file(directory, database)?)),
             Self::Backend { log, .. } => match log {
@@ -157,7 +160,7 @@ fn explain_log_error(path: PathBuf, error: LogError) -> StoreError {
     StoreError::File { path, reason }
 }
 
-fn open_backend_log(log: &BackendLog) -> Result<Option<Box<dyn Log>>, LogError> {
+fn open_backend_log(log: &BackendLog) -> Result<Option<Box<dyn ChangeLog>>, LogError> {
     Ok(match log {
         BackendLog::None => None,
         BackendLog::Journal { storage, .. } => open_journal(Arc::clone(storage))?,
@@ -166,14 +169,14 @@ fn open_backend_log(log: &BackendLog) -> Result<Option<Box<dyn Log>>, LogError> 
     })
 }
 
-fn open_journal(storage: Arc<dyn StorageBackend>) -> Result<Option<Box<dyn Log>>, LogError> {
+fn open_journal(storage: Arc<dyn StorageBackend>) -> Result<Option<Box<dyn ChangeLog>>, LogError> {
     Ok(match Journal::open(storage)? {
         OpenedJournal::Journal(journal) => Some(Box::new(journal)),
         OpenedJournal::Missing => None,
     })
 }
 
-fn open_journal_file(path: &Path) -> Result<Option<Box<dyn Log>>, LogError> {
+fn open_journal_file(path: &Path) -> Result<Option<Box<dyn ChangeLog>>, LogError> {
     match open_database_file(path) {
         Ok(file) => {
             let storage = FileBackend::new(file).map_err(io::Error::other)?;
@@ -185,7 +188,7 @@ fn open_journal_file(path: &Path) -> Result<Option<Box<dyn Log>>, LogError> {
 }
 
 /// Opens the journal in a file that has its name, and so is complete.
-fn open_named_journal(storage: Arc<dyn StorageBackend>) -> Result<Box<dyn Log>, LogError> {
+fn open_named_journal(storage: Arc<dyn StorageBackend>) -> Result<Box<dyn ChangeLog>, LogError> {
     open_journal(storage)?.ok_or_else(|| LogError::Damaged("its header is empty".into()))
 }
 

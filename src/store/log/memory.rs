@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::record::SINGLE_EPOCH;
-use super::{Log, LogError, LogMark, LogRecord};
+use super::{ChangeLog, LogError, LogMark, LogRecord};
 use crate::util::sync::lock;
 
 /// Maximum number of bytes of all records. It is small, so that databases in memory are synced as
@@ -36,7 +36,7 @@ impl MemoryLog {
     }
 }
 
-impl Log for MemoryLog {
+impl ChangeLog for MemoryLog {
     fn database(&self) -> u64 {
         self.lock_state().database
     }

@@ -4,7 +4,7 @@
 use std::io;
 
 use super::record;
-use super::{Log, LogError, LogMark, LogRecord};
+use super::{ChangeLog, LogError, LogMark, LogRecord};
 
 /// Log that the machines of a cluster share. Its records are never removed by the database: the
 /// cluster trims them.
@@ -38,7 +38,7 @@ impl LeaderLog {
     }
 }
 
-impl Log for LeaderLog {
+impl ChangeLog for LeaderLog {
     fn database(&self) -> u64 {
         self.database
     }

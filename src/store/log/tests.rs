@@ -5,7 +5,7 @@ use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 
 use super::journal::{Journal, OpenedJournal};
-use super::{Log, LogError, LogMark, MemoryLog, RowChange, RowChanges, StoreLog};
+use super::{ChangeLog, LogError, LogMark, MemoryLog, RowChange, RowChanges, StoreLog};
 use crate::store::table_rows::TableRows;
 
 const DATABASE: u64 = 77;
@@ -73,7 +73,7 @@ fn reopen(storage: &Arc<FaultyStorage>) -> Journal {
 }
 
 /// Appends records and returns the mark after each.
-fn append(log: &mut dyn Log, mut mark: LogMark, records: &[&[u8]]) -> Vec<LogMark> {
+fn append(log: &mut dyn ChangeLog, mut mark: LogMark, records: &[&[u8]]) -> Vec<LogMark> {
     records
         .iter()
         .map(|changes| {
@@ -83,13 +83,13 @@ fn append(log: &mut dyn Log, mut mark: LogMark, records: &[&[u8]]) -> Vec<LogMar
         .collect()
 }
 
-fn changes_after(log: &dyn Log, mark: LogMark) -> Vec<Vec<u8>> {
+fn changes_after(log: &dyn ChangeLog, mark: LogMark) -> Vec<Vec<u8>> {
     let records = log.records_after(mark).unwrap();
     records.into_iter().map(|record| record.changes).collect()
 }
 
 /// Runs a test for each kind of log.
-fn for_each_log(test: impl Fn(&mut dyn Log)) {
+fn for_each_log(test: impl Fn(&mut dyn ChangeLog)) {
     test(&mut new_journal().1);
     let memory = MemoryLog::default();
     memory.create(DATABASE);
