@@ -59,7 +59,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Notifies people when a scheduled job did not report.
+/// Sends alerts when a scheduled job does not report.
 #[derive(Parser)]
 #[command(
     name = "overdue",

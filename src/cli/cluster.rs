@@ -16,8 +16,8 @@ use clap::{Args, Subcommand};
 /// Access to etcd.
 #[derive(Args)]
 pub(super) struct EtcdArgs {
-    /// PEM file with the certificates of the authorities that etcd's certificate may come from
-    /// [default: the authorities of the system]
+    /// PEM file with the CA certificates that verify etcd's certificate [default: the system's CA
+    /// certificates]
     #[arg(
         long,
         env = "OVERDUE_CLUSTER_CA_FILE",
@@ -26,7 +26,7 @@ pub(super) struct EtcdArgs {
     )]
     cluster_ca_file: Option<PathBuf>,
 
-    /// PEM file with the certificate with which this machine identifies itself to etcd
+    /// PEM file with the client certificate for etcd
     #[arg(
         long,
         env = "OVERDUE_CLUSTER_CERT",
@@ -36,7 +36,7 @@ pub(super) struct EtcdArgs {
     )]
     cluster_cert: Option<PathBuf>,
 
-    /// PEM file with the private key of that certificate
+    /// PEM file with the private key of the client certificate
     #[arg(
         long,
         env = "OVERDUE_CLUSTER_KEY",
@@ -60,8 +60,8 @@ impl EtcdArgs {
 /// Flags of a machine of a cluster.
 #[derive(Args)]
 pub(super) struct ClusterFlags {
-    /// Members of the etcd of the cluster that this machine belongs to, with the prefix of its
-    /// keys: see the chapter on clusters
+    /// Join the cluster whose log is in this etcd, given as etcd://HOST:PORT,HOST:PORT,.../PREFIX
+    /// with its members and the prefix of the cluster's keys
     #[arg(
         long,
         env = "OVERDUE_CLUSTER",
@@ -72,7 +72,7 @@ pub(super) struct ClusterFlags {
     )]
     cluster: Option<String>,
 
-    /// Name of this machine in the cluster [default: the name of the host]
+    /// Name of this machine in the cluster [default: the host name]
     #[arg(
         long,
         env = "OVERDUE_CLUSTER_NODE",
@@ -82,7 +82,7 @@ pub(super) struct ClusterFlags {
     )]
     cluster_node: Option<String>,
 
-    /// Address and port on which to accept connections of the other machines
+    /// Address and port to listen on for the other machines of the cluster
     #[arg(
         long,
         env = "OVERDUE_CLUSTER_LISTEN",
@@ -103,8 +103,7 @@ pub(super) struct ClusterFlags {
     )]
     cluster_address: Option<String>,
 
-    /// File with the secret by which the machines recognise each other: the same on all of them, at
-    /// least 16 bytes
+    /// File with the shared secret of the cluster: at least 16 bytes, the same on every machine
     #[arg(
         long,
         env = "OVERDUE_CLUSTER_SECRET_FILE",
@@ -143,7 +142,8 @@ impl ClusterFlags {
 
 #[derive(Args)]
 pub(super) struct AccessArgs {
-    /// Members of the etcd of the cluster, with the prefix of its keys
+    /// Members of etcd and the prefix of the cluster's keys, as
+    /// etcd://HOST:PORT,HOST:PORT,.../PREFIX
     #[arg(
         long,
         env = "OVERDUE_CLUSTER",
@@ -164,8 +164,7 @@ impl AccessArgs {
 
 #[derive(Subcommand)]
 pub(super) enum ClusterCommand {
-    /// Create a cluster with the database of this machine as the first one; the server must be
-    /// stopped
+    /// Create a cluster from the database of this machine. The server must be stopped
     Init(AccessArgs),
     /// Show the machines of the cluster and the members of its etcd
     Status {
@@ -174,10 +173,10 @@ pub(super) enum ClusterCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Take the database of this machine out of its cluster, so that it can be used alone; the
-    /// server must be stopped
+    /// Remove the database of this machine from its cluster, so that a single server can use it.
+    /// The server must be stopped
     Leave,
-    /// Remove a machine that does not come back from the list of machines
+    /// Remove a retired machine from the list of machines
     Forget {
         /// Name of the machine
         #[arg(value_name = "NAME")]
@@ -194,7 +193,7 @@ impl ClusterCommand {
         data: impl FnOnce() -> Result<PathBuf, CliError>,
     ) -> Result<(), CliError> {
         match self {
-            Self::Init(access) => found(&access.access()?, &data()?),
+            Self::Init(access) => create_cluster(&access.access()?, &data()?),
             Self::Status { access, json } => {
                 let access = access.access()?;
                 let status = new_runtime()?
@@ -214,14 +213,14 @@ impl ClusterCommand {
     }
 }
 
-fn found(access: &ClusterAccess, data: &Path) -> Result<(), CliError> {
+fn create_cluster(access: &ClusterAccess, data: &Path) -> Result<(), CliError> {
     let _owner = super::data_directory::assume_owner(data)?;
     new_runtime()?
-        .block_on(cluster::found_cluster(access, data))
+        .block_on(cluster::create_cluster(access, data))
         .map_err(CliError::other)?;
     writeln!(
         io::stdout(),
-        "created the cluster with the database in {}; start this machine with --cluster, then the \
+        "created the cluster from the database in {}; start this machine with --cluster, then the \
          others with empty data directories",
         data.display()
     )

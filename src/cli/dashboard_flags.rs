@@ -19,7 +19,7 @@ pub(super) struct DashboardFlags {
     #[arg(
         long,
         env = "OVERDUE_AUTH",
-        value_name = "HOW",
+        value_name = "MODE",
         default_value = "password",
         value_parser = parse_auth
     )]
@@ -51,7 +51,7 @@ pub(super) struct DashboardFlags {
     #[arg(
         long,
         env = "OVERDUE_AUTH_NEW_USERS",
-        value_name = "WHAT",
+        value_name = "ACCESS",
         default_value = "no",
         value_parser = parse_new_users
     )]

@@ -69,7 +69,7 @@ pub(super) struct OutboundFlags {
     #[arg(
         long,
         env = "OVERDUE_OUTBOUND",
-        value_name = "REACH",
+        value_name = "SCOPE",
         default_value = "private",
         value_parser = parse_reach
     )]

@@ -68,7 +68,7 @@ pub(super) struct PingArgs {
     url: PingUrl,
 
     /// Event to report: start, fail, log, or an exit status from 0 to 255 [default: as in the URL]
-    #[arg(long, env = "OVERDUE_ACTION", value_name = "WHAT", value_parser = JobEvent::parse)]
+    #[arg(long, env = "OVERDUE_ACTION", value_name = "EVENT", value_parser = JobEvent::parse)]
     action: Option<JobEvent>,
 
     /// Run id, which connects the start and the end of a run

@@ -179,11 +179,13 @@ pub(super) struct ServeArgs {
     #[arg(
         long,
         env = "OVERDUE_JOURNAL",
-        value_name = "WHAT",
+        value_name = "MODE",
         default_value = "on",
         // A flag of this type takes no value otherwise.
         action = ArgAction::Set,
         value_parser = parse_on_or_off,
+        // Without this the heading of the flags before applies.
+        help_heading = None::<&'static str>,
     )]
     journal: bool,
 
@@ -192,7 +194,7 @@ pub(super) struct ServeArgs {
     #[arg(
         long,
         env = "OVERDUE_AFTER_OUTAGE",
-        value_name = "WHAT",
+        value_name = "MODE",
         default_value = "hold",
         value_parser = parse_after_outage,
         help_heading = "Alerts"

@@ -9,7 +9,7 @@
 //! | part | contents |
 //! | --- | --- |
 //! | `etcd` | client of etcd |
-//! | `log` | keys of the cluster in etcd: records, epoch, signs of life, machines |
+//! | `log` | keys of the cluster in etcd: records, epoch, heartbeats, machines |
 //! | `lease` | leadership of this machine |
 //! | `follower` | follows the log, and takes over |
 //! | `leader` | tasks of a leader in addition to the tasks of any server |
@@ -39,7 +39,7 @@ use crate::store::StoreError;
 use crate::util::clock::Clock;
 use crate::util::random::Random;
 pub use command::{
-    ClusterStatus, MemberStatus, NodeRole, NodeStatus, forget_node, found_cluster, leave_cluster,
+    ClusterStatus, MemberStatus, NodeRole, NodeStatus, create_cluster, forget_node, leave_cluster,
     read_status,
 };
 use etcd::{Etcd, EtcdConfig, EtcdIdentity, EtcdTls, EtcdUrl};

@@ -188,7 +188,7 @@ fn changed_schema(changes: &[u8]) -> Option<u64> {
 
 impl Store {
     /// Makes the database the first one of a cluster with this number. Its log begins after it.
-    pub fn found_cluster(medium: &Medium, cluster: u64) -> Result<(), StoreError> {
+    pub fn create_cluster(medium: &Medium, cluster: u64) -> Result<(), StoreError> {
         let store = Self::open(medium)?;
         store.end_log(medium)?;
         let batch = store.batch()?;

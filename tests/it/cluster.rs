@@ -51,7 +51,7 @@ impl SharedLog for RecordedLog {
 /// Data directory with an empty database of the cluster.
 fn new_node() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
-    Store::found_cluster(&medium(directory.path()), CLUSTER).unwrap();
+    Store::create_cluster(&medium(directory.path()), CLUSTER).unwrap();
     directory
 }
 

@@ -95,7 +95,7 @@ fn log_of(access: &ClusterAccess) -> Result<super::ClusterLog, ClusterConfigErro
 ///
 /// # Errors
 /// If there is a cluster already, or the database cannot be written.
-pub async fn found_cluster(
+pub async fn create_cluster(
     access: &ClusterAccess,
     directory: &Path,
 ) -> Result<(), ClusterConfigError> {
@@ -118,7 +118,7 @@ pub async fn found_cluster(
         ));
     }
     let id = u64::from_le_bytes(Random::System.bytes()).max(1);
-    Store::found_cluster(&medium, id).map_err(config_error)?;
+    Store::create_cluster(&medium, id).map_err(config_error)?;
     let cluster = ClusterRow {
         id,
         format: CLUSTER_FORMAT,

@@ -23,7 +23,7 @@ use crate::store::{CLUSTER_FORMAT, FILE_NAME, FollowError, FollowerStore, Medium
 use crate::util::clock::Clock;
 use crate::util::random::Random;
 
-/// Time without a sign of life after which a follower takes over. It is longer than the time for
+/// Time without a heartbeat after which a follower takes over. It is longer than the time for
 /// which a leader answers without one.
 pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum additional time, chosen by chance, so that two followers seldom try at once.
@@ -77,7 +77,7 @@ pub(super) struct Follower {
 
 /// Detection of a silent leader.
 struct Silence {
-    /// Last seen sign of life: epoch, number, and place of the last record.
+    /// Last seen heartbeat: epoch, number, and place of the last record.
     last: (u64, u64, u64),
     /// Uptime at which it was first seen.
     since: Duration,
@@ -249,7 +249,7 @@ impl Follower {
         self.take_over(&view).await
     }
 
-    /// Records signs of life, and the leader.
+    /// Records heartbeats, and the leader.
     fn observe(&mut self, view: &ClusterView) {
         let now = self.clock.uptime();
         let beat = view.beat.as_ref();
@@ -431,7 +431,7 @@ impl Follower {
         finished.map(|()| Some(lease))
     }
 
-    /// Applies the last records of the former leaders. No other machine appends any more.
+    /// Applies the last records of the former leaders. No other machine appends now.
     async fn finish_takeover(
         &mut self,
         lease: &Lease,

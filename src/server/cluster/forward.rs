@@ -77,7 +77,7 @@ pub(crate) enum LeaderState {
 /// Configuration of a [`Forwarder`].
 pub(crate) struct ForwarderConfig {
     /// Time for which a connection is held until a leader takes it: [`HOLD_TIME`]. Also the time
-    /// after which connections to a leader are closed if no leader is known any more.
+    /// after which connections to a leader are closed once no leader is known.
     pub(crate) hold_time: Duration,
     /// Maximum number of simultaneous connections: [`MAX_CONNECTIONS`].
     pub(crate) max_connections: usize,

@@ -1,4 +1,4 @@
-//! Tasks of a leader in addition to the tasks of any server: signs of life, announcements, trimming
+//! Tasks of a leader in addition to the tasks of any server: heartbeats, announcements, trimming
 //! of the log, and services for the other machines.
 
 use std::collections::VecDeque;
@@ -135,7 +135,7 @@ async fn maintain(lease: Lease, handle: Handle, (name, address): (String, String
         };
         match result.await {
             Ok(()) => last_error = None,
-            // The signs of life show it, too.
+            // The heartbeats show it, too.
             Err(FencedError::Fenced) => return,
             Err(FencedError::Etcd(error)) => {
                 if last_error.as_ref() != Some(&error) {

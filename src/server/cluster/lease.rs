@@ -1,4 +1,4 @@
-//! Leadership of this machine: its log, its signs of life, and their end.
+//! Leadership of this machine: its log, its heartbeats, and their end.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,12 +16,12 @@ use crate::store::SharedLog;
 use crate::util::clock::Clock;
 use crate::util::sync::lock;
 
-/// Time for which a leader answers after the last sign of life that etcd confirmed, counted from
+/// Time for which a leader answers after the last heartbeat that etcd confirmed, counted from
 /// when it was sent. A follower takes over later: see
 /// [`SILENCE_TIMEOUT`](super::follower::SILENCE_TIMEOUT). Records do not count, because a follower
 /// does not look for them.
 const LEASE_TIME: Duration = Duration::from_secs(4);
-/// Interval of the signs of life.
+/// Interval of the heartbeats.
 pub(super) const BEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time for which a machine that stops waits for etcd.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -40,16 +40,16 @@ pub(super) struct Lease {
 }
 
 struct LeaseState {
-    /// Uptime in microseconds at which the last confirmed sign of life was sent.
+    /// Uptime in microseconds at which the last confirmed heartbeat was sent.
     confirmed_at: AtomicU64,
     /// Place of the last record.
     place: AtomicU64,
     /// Bytes of the records of this epoch.
     bytes: AtomicU64,
     end: watch::Sender<Option<String>>,
-    /// True once this machine gives up the leadership: no sign of life may follow.
+    /// True once this machine gives up the leadership: no heartbeat may follow.
     is_released: AtomicBool,
-    /// Locked while a sign of life is sent.
+    /// Locked while a heartbeat is sent.
     beating: tokio::sync::Mutex<()>,
     /// Last logged error of etcd, which is not repeated.
     last_error: Mutex<Option<EtcdError>>,
@@ -188,7 +188,7 @@ impl Lease {
         }
     }
 
-    /// Sends signs of life until the leadership ends.
+    /// Sends heartbeats until the leadership ends.
     pub(super) async fn beat(&self) {
         let mut count = 0;
         while !self.has_ended() {
@@ -244,7 +244,7 @@ impl Lease {
     }
 
     async fn put_release(&self) {
-        // A sign of life that is on its way would replace it.
+        // A heartbeat that is on its way would replace it.
         let _beating = self.shared.beating.lock().await;
         let beat = BeatRow {
             epoch: self.epoch,

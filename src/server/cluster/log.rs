@@ -39,11 +39,11 @@ pub(super) struct EpochRow {
     pub(super) nonce: u64,
 }
 
-/// Sign of life of a leader.
+/// Heartbeat of a leader.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct BeatRow {
     pub(super) epoch: u64,
-    /// Number of signs of life of this leader.
+    /// Number of heartbeats of this leader.
     pub(super) count: u64,
     /// Place of its last record.
     pub(super) place: u64,
@@ -226,7 +226,7 @@ impl ClusterLog {
         Ok(taken.then_some(fence))
     }
 
-    /// Stores a sign of life.
+    /// Stores a heartbeat.
     ///
     /// # Errors
     /// See [`FencedError`].

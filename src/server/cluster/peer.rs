@@ -45,7 +45,7 @@ const MIN_SECRET_BYTES: usize = 16;
 
 static WRONG_SECRET_LOG_LIMIT: LogLimit = LogLimit::new();
 
-/// Common secret of the machines of a cluster. It has no `Debug`.
+/// Shared secret of the machines of a cluster. It has no `Debug`.
 #[derive(Clone)]
 pub(crate) struct PeerSecret(
     /// SHA-256 hash of the secret, padded to a block of HMAC.

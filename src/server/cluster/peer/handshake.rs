@@ -1,4 +1,4 @@
-//! Handshake of two machines of a cluster. Each proves that it knows the common secret, and neither
+//! Handshake of two machines of a cluster. Each proves that it knows the shared secret, and neither
 //! sends it.
 //!
 //! | sender | bytes |
@@ -274,7 +274,7 @@ mod tests {
     const CONNECTOR_NONCE: Nonce = [1; NONCE_BYTES];
 
     fn secret() -> PeerSecret {
-        PeerSecret::new(b"a common secret of the cluster").unwrap()
+        PeerSecret::new(b"a shared secret of the cluster").unwrap()
     }
 
     fn header() -> PeerHeader {
