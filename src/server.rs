@@ -224,11 +224,17 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
         // Has an effect only after an error.
         runtime.block_on(leader.release());
     }
-    runtime.shutdown_background();
-    match loss {
-        // Only the supervisor can pass sockets on again.
-        Some(reason) if !has_passed_sockets => Err(restart::restart_process(&reason, log)),
-        _ => result,
+    let Some(reason) = loss else {
+        runtime.shutdown_background();
+        return result;
+    };
+    // The writer may be waiting for etcd on this runtime, which lives as long as the process.
+    std::mem::forget(runtime);
+    // Only the supervisor can pass sockets on again.
+    if has_passed_sockets {
+        result
+    } else {
+        Err(restart::restart_process(&reason, log))
     }
 }
 

@@ -297,6 +297,8 @@ fn no_acknowledged_ping_is_lost_when_leaders_fail() {
             cluster.start(leader);
         }
         cluster.wait_for_pings(&count);
+        let log = cluster.nodes[leader].as_mut().unwrap().lines_so_far();
+        assert!(!log.contains("panicked"), "{log}");
     }
     stop.store(true, Ordering::Relaxed);
     let sent: Vec<_> = senders
