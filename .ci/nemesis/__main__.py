@@ -1,13 +1,13 @@
 """Lets clients use a cluster of three machines while machines, networks, disks and clocks fail, and checks that nothing is lost.
 
-    .ci/nemesis/run BINARY [SECONDS] [--seed N] [--keep DIRECTORY]
+Three members of etcd and three servers run in network namespaces. `run` starts this script in namespaces of its own, so that nothing
+remains when it ends. Clients send pings with unique bodies, some of which fail their check; they read numbers of pings and receive alerts.
+After the faults, all machines are replaced one after the other under load, as for an upgrade. Then the history is checked: see history.py,
+which first proves itself with made-up histories.
 
-Three members of etcd and three servers run in network namespaces of this script. Root is required; without it, or without etcd, the exit
-status is 77. Everything is in namespaces of this process, so nothing remains when it ends, however it ends. Clients send pings with unique
-bodies, some of which fail their check; they read numbers of pings and receive alerts. After the faults, all machines are replaced one after
-the other under load, as for an upgrade. Then the history is checked: see history.py, which first proves itself with made-up histories.
+With --figures, nothing fails: a cluster is measured with `wrk` and the databases on disk, see figures.py.
 
-The clocks of machines are changed if BINARY is linked dynamically and libfaketime is installed.
+The clocks of machines are changed if the binary is linked dynamically and libfaketime is installed.
 """
 
 import argparse
@@ -17,9 +17,9 @@ import pathlib
 import random
 import shutil
 import sys
-import tempfile
 import time
 
+import figures
 import history
 from clients import Clients, Connection, Receiver
 from faults import Nemesis
@@ -43,33 +43,27 @@ def main():
     parser.add_argument("seconds", type=float, nargs="?", default=60)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--keep", type=pathlib.Path, help="directory for the logs")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--figures", nargs="*", metavar="PART", help="measure instead, all or some parts")
+    parser.add_argument("--work", type=pathlib.Path, required=True, help="empty directory, which `run` removes")
     options = parser.parse_args()
-    if not options.inside:
-        history.self_test()
-    missing = [tool for tool in ("etcd", "etcdctl", "ip", "tc", "unshare", "nsenter", "mount") if not shutil.which(tool)]
-    if os.geteuid() != 0 or missing:
-        print(f"   skipped: {'root is required' if os.geteuid() else ' '.join(missing) + ' missing'}")
-        sys.exit(77)
-    if not options.inside:
-        namespaces = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        os.execvp(namespaces[0], [*namespaces, sys.executable, *sys.argv, f"--seed={options.seed}", "--inside"])
     os.system("mount -t tmpfs tmpfs /run && mkdir /run/netns")
-    work = pathlib.Path(tempfile.mkdtemp(prefix="nemesis-"))
-    work.chmod(0o755)
-    cluster = Cluster(options.binary, work)
+    is_measured = options.figures is not None
+    cluster = Cluster(options.binary, options.work, limits_disks=not is_measured)
+    faults = []
     try:
-        faults = attack(options, cluster)
+        if is_measured:
+            figures.measure(cluster, options.figures)
+        else:
+            faults = attack(options, cluster)
     except BaseException:
-        show_logs(work)
+        show_logs(options.work)
         raise
     finally:
         cluster.kill()
         if options.keep:
             options.keep.mkdir(parents=True, exist_ok=True)
-            for log in work.glob("m*/*.log"):
+            for log in options.work.glob("m*/*.log"):
                 shutil.copy(log, options.keep / f"{log.parent.name}-{log.name}")
-        os.system(f"umount {work}/m*/data; rm -rf {work}")
     if faults:
         print("\n".join(faults[:40]), f"{len(faults)} differences, seed {options.seed}", sep="\n")
         sys.exit(1)
@@ -107,7 +101,8 @@ def attack(options, cluster):
     faults = replace_machines(cluster, clients)
     report("waiting for the last alerts")
     clients.stop_flapping()
-    wait_until(lambda: are_delivered(cluster), ALERTED_WITHIN, "all alerts are delivered")
+    receiver.fails = False
+    deliveries = wait_until(lambda: read_deliveries(cluster, checks), ALERTED_WITHIN, "all alerts are delivered")
     clients.stop()
     cluster.wait_until_equal(HEALED_WITHIN)
     faults += [f"{name} ended with status {status}" for name, status in cluster.stop().items() if status != 0]
@@ -115,7 +110,7 @@ def attack(options, cluster):
     if len({digest for _, _, digest in contents}) != 1:
         faults.append("the databases of the machines differ")
     logs, flips, _ = contents[0]
-    faults += history.differences(clients.pings, clients.reads, receiver.alerts, logs, flips)
+    faults += history.differences(clients.pings, clients.reads, receiver.alerts, logs, flips, deliveries)
     for machine in cluster.machines:
         log = (machine.directory / "overdue.log").read_text(errors="replace")
         faults += [f"{machine.overdue.name} logged: {line}" for line in log.splitlines() if any(word in line for word in FORBIDDEN)]
@@ -142,12 +137,18 @@ def is_healthy(machine):
     return status == 200
 
 
-def are_delivered(cluster):
+def read_deliveries(cluster, checks):
+    """Deliveries of each check, in order; None if some wait."""
     try:
-        deliveries = json.loads(cluster.command(cluster.machines[0], "deliveries", "--json", "--limit", "1000"))
+        rows = json.loads(cluster.command(cluster.machines[0], "deliveries", "--json", "--limit", "50000"))
     except RuntimeError:
-        return False
-    return all(delivery["outcome"] == "delivered" for delivery in deliveries)
+        return None
+    if any(row["outcome"] == "waiting" for row in rows):
+        return None
+    deliveries = {slug: [] for slug in checks}
+    for row in sorted(rows, key=lambda row: row["number"]):
+        deliveries[row["check"]["name"]].append(history.Delivery(row["number"], row["event"], row["outcome"]))
+    return deliveries
 
 
 def replace_machines(cluster, clients):
@@ -172,7 +173,7 @@ def replace_machines(cluster, clients):
 def summarise(clients, receiver, flips, silence):
     pings = clients.pings
     acknowledged, refused = sum(ping.is_acknowledged() for ping in pings), sum(ping.is_refused() for ping in pings)
-    repeats = len(receiver.alerts) - len({alert.id for alert in receiver.alerts})
+    repeats = len(receiver.alerts) - len({alert.number for alert in receiver.alerts})
     print(f"   {len(pings)} pings: {acknowledged} acknowledged, {refused} refused, {len(pings) - acknowledged - refused} unknown; "
           f"longest time without an acknowledged one {silence:.1f} s")
     print(f"   {len(clients.reads)} reads, {sum(map(len, flips.values()))} flips, {len(receiver.alerts)} alerts, {repeats} of them repeats")

@@ -99,29 +99,29 @@ class Nemesis:
 
     def unplug(self):
         machine = self.choose(self.dice.choice([self.cluster.leader, self.cluster.etcd_leader]))
-        machine.plug("down")
-        return [lambda: machine.plug("up")], machine.namespace
+        return [machine.unplug()], machine.namespace
 
     def isolate(self):
         """Clients reach the machine, it reaches no other one."""
         machine = self.server()
-        return [machine.lose(plane, self.others(machine)) for plane in range(3)], machine.namespace
+        return [machine.lose(plane, other) for plane in range(3) for other in self.others(machine)], machine.namespace
 
     def cut_from_etcd(self):
         machine = self.server()
-        ends = [machine.lose(1, self.others(machine))]
+        ends = [machine.lose(1, other) for other in self.others(machine)]
         if includes_own := self.dice.random() < 0.7:
             ends.append(machine.lose_own_etcd())
         return ends, machine.namespace + (" from all members" if includes_own else " from the other members")
 
     def cut_from_peer(self):
-        machine, other = self.server(), self.dice.choice(self.machines)
-        return [machine.lose(0, [other]), other.lose(0, [machine])], f"{machine.namespace} {other.namespace}"
+        machine, other = self.server(), self.dice.choice([0, 1])
+        other = self.others(machine)[other]
+        return [machine.lose(0, other), other.lose(0, machine)], f"{machine.namespace} {other.namespace}"
 
     def cut_members(self):
         machine = self.member()
         lost = self.dice.sample(self.others(machine), self.dice.choice([1, 2]))
-        return [machine.lose(2, lost)], f"{machine.namespace} to " + " ".join(other.namespace for other in lost)
+        return [machine.lose(2, other) for other in lost], f"{machine.namespace} to " + " ".join(other.namespace for other in lost)
 
     def full_disk(self):
         machine = self.server()

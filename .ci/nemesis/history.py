@@ -37,13 +37,21 @@ class Read(NamedTuple):
 
 
 class Alert(NamedTuple):
-    """A request of a webhook. `at` is the second of its flip."""
+    """A request of a webhook. `number` is that of its delivery, `at` the second of its flip."""
 
-    id: str
+    number: int
     check: str
     event: str  # down or up
     at: int
     is_marked: bool  # as a possible repeat
+
+
+class Delivery(NamedTuple):
+    """A row in the list of deliveries of a server."""
+
+    number: int
+    event: str
+    result: str
 
 
 class Entry(NamedTuple):
@@ -63,14 +71,15 @@ class Flip(NamedTuple):
     to: str
 
 
-def differences(pings, reads, alerts, logs, flips):
-    """Compares all of it. `logs`: entries of each check, by number. `flips`: flips of each check."""
+def differences(pings, reads, alerts, logs, flips, deliveries):
+    """Compares all of it. `logs`, `flips`, `deliveries`: those of each check, in order."""
     found = check_pings(pings, logs)
     for check, log in logs.items():
         found += check_order([ping for ping in pings if ping.check == check], log)
         found += check_reads([read for read in reads if read.check == check], pings, log)
-        found += check_flips(check, log, flips.get(check, []))
-    return found + check_alerts(flips, alerts)
+        found += check_flips(check, log, flips[check])
+        found += check_alerts(check, flips[check], deliveries[check], [alert for alert in alerts if alert.check == check])
+    return found
 
 
 def check_pings(pings, logs):
@@ -152,23 +161,25 @@ def check_flips(check, log, flips):
     return [f"{check}: no {flip}" for flip in missing] + [f"{check}: a needless {flip}" for flip in needless]
 
 
-def check_alerts(flips, alerts):
-    """Each flip has an alert, each alert a flip. Repeats have the same identifier, and are marked."""
+def check_alerts(check, flips, deliveries, alerts):
+    """Each flip has a delivery. Each delivery that is said to be delivered was received; nothing else was. Repeats are marked."""
     found = []
-    # Several flips of a check may have the same second.
-    expected = Counter((check, flip.to, flip.at // 1_000_000)
-                       for check, of_check in flips.items() for flip in of_check if (flip.before, flip.to) != ("new", "up"))
-    received = defaultdict(set)
+    flips = [flip for flip in flips if (flip.before, flip.to) != ("new", "up")]
+    if [flip.to for flip in flips] != [delivery.event for delivery in deliveries]:
+        return [f"{check}: {len(flips)} flips and {len(deliveries)} deliveries do not match"]
+    expected = {delivery.number: Alert(delivery.number, check, flip.to, flip.at // 1_000_000, False) for delivery, flip in zip(deliveries, flips)}
     unmarked = Counter()
     for alert in alerts:
-        received[alert.check, alert.event, alert.at].add(alert.id)
-        unmarked[alert.id] += not alert.is_marked
-    for flip in expected.keys() | received.keys():
-        if len(received[flip]) < expected[flip]:
-            found.append(f"no alert about {flip}")
-        if len(received[flip]) > expected[flip]:
-            found.append(f"an alert without a flip: {flip} in {sorted(received[flip])}")
-    return found + [f"alert {id} came {times} times without a mark" for id, times in unmarked.items() if times > 1]
+        if alert._replace(is_marked=False) != expected.get(alert.number):
+            found.append(f"{check}: an alert without a flip: {alert}")
+        unmarked[alert.number] += not alert.is_marked
+    found += [f"{check}: alert {number} came {times} times without a mark" for number, times in unmarked.items() if times > 1]
+    for delivery in deliveries:
+        if delivery.result not in ("delivered", "superseded"):
+            found.append(f"{check}: alert {delivery.number} is {delivery.result}")
+        if delivery.result == "delivered" and delivery.number not in unmarked:
+            found.append(f"{check}: alert {delivery.number} was not received")
+    return found
 
 
 def self_test():
@@ -182,9 +193,11 @@ def self_test():
     log = [Entry(1, 10 * second, "success", "1"), Entry(2, 11 * second, "fail", "2"), Entry(3, 12 * second, "success", "3"),
            Entry(4, 13 * second, "success", "6")]
     flips = [Flip(10 * second, "new", "up"), Flip(11 * second, "up", "down"), Flip(12 * second, "down", "up")]
-    alerts = [Alert("x-1", "a", "down", 11, False), Alert("x-1", "a", "down", 11, True), Alert("x-2", "a", "up", 12, False)]
-    good = {"pings": pings, "reads": reads, "alerts": alerts, "logs": {"a": log}, "flips": {"a": flips}}
+    alerts = [Alert(7, "a", "down", 11, False), Alert(7, "a", "down", 11, True), Alert(8, "a", "up", 12, True)]
+    deliveries = [Delivery(7, "down", "delivered"), Delivery(8, "up", "superseded")]
+    good = {"pings": pings, "reads": reads, "alerts": alerts, "logs": {"a": log}, "flips": {"a": flips}, "deliveries": {"a": deliveries}}
     assert differences(**good) == [], differences(**good)
+    assert differences(**{**good, "alerts": alerts[:2]}) == []
 
     def renumber(entries):
         return {"a": [entry._replace(n=n) for n, entry in enumerate(entries, 1)]}
@@ -207,13 +220,21 @@ def self_test():
         "a read sees 5 pings": {"reads": [Read("a", 9.5, 9.6, 5)]},
         "no Flip(at=11000000": {"flips": {"a": [flips[0], flips[2]]}},
         "a needless Flip(at=13000000": {"flips": {"a": [*flips, Flip(13 * second, "up", "down")]}},
-        "no alert about ('a', 'up', 12)": {"alerts": alerts[:2]},
-        "an alert without a flip": {"alerts": [*alerts, Alert("x-3", "a", "down", 13, False)]},
-        "('a', 'up', 12) in ['x-2', 'x-3']": {"alerts": [*alerts, Alert("x-3", "a", "up", 12, True)]},
-        "x-1 came 2 times without a mark": {"alerts": [alerts[0], *alerts]},
+        "2 flips and 1 deliveries": {"deliveries": {"a": deliveries[:1]}},
+        "2 flips and 3 deliveries": {"deliveries": {"a": [*deliveries, Delivery(9, "down", "delivered")]}},
+        "2 flips and 2 deliveries": {"deliveries": {"a": deliveries[::-1]}},
+        "alert 7 was not received": {"alerts": alerts[2:]},
+        "alert 8 is waiting": {"deliveries": {"a": [deliveries[0], Delivery(8, "up", "waiting")]}},
+        "an alert without a flip: Alert(number=9": {"alerts": [*alerts, Alert(9, "a", "down", 13, False)]},
+        "an alert without a flip: Alert(number=8": {"alerts": [*alerts, Alert(8, "a", "up", 13, True)]},
+        "alert 7 came 2 times without a mark": {"alerts": [alerts[0], *alerts]},
         "same body twice": {"pings": [*pings, pings[0]]},
     }
     for fault, change in bad.items():
         found = differences(**{**good, **change})
         assert any(fault in one for one in found), (fault, found)
     print(f"   the checker finds each of {len(bad)} faults in made-up histories")
+
+
+if __name__ == "__main__":
+    self_test()

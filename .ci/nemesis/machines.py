@@ -16,6 +16,7 @@ import struct
 import subprocess
 import threading
 import time
+from collections import Counter
 
 from history import Entry, Flip
 
@@ -38,7 +39,7 @@ def wait_until(holds, seconds, event):
     while not (result := holds()):
         if time.monotonic() > end:
             raise RuntimeError(f"not within {seconds} s: {event}")
-        time.sleep(0.05)
+        time.sleep(0.1)
     return result
 
 
@@ -91,8 +92,8 @@ class Process:
         if child is None:
             return None
         child.send_signal(number)
-        if number == signal.SIGKILL:
-            child.send_signal(signal.SIGCONT)
+        # It may be paused.
+        child.send_signal(signal.SIGCONT)
         try:
             status = child.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -114,7 +115,9 @@ class Machine:
         self.data, self.clock = self.directory / "data", self.directory / "clock"
         self.data.mkdir(parents=True)
         self.set_clock(0)
-        run("mount", "-t", "tmpfs", "-o", f"size={DATA_BYTES},mode=700", "tmpfs", self.data)
+        self.active = Counter()  # faults by what they change
+        if cluster.limits_disks:
+            run("mount", "-t", "tmpfs", "-o", f"size={DATA_BYTES},mode=700", "tmpfs", self.data)
         self.connect()
         self.etcd = Process(f"etcd {number}", self.etcd_command, self.directory / "etcd.log")
         self.overdue = Process(f"overdue {number}", self.overdue_command, self.directory / "overdue.log")
@@ -162,47 +165,61 @@ class Machine:
         new.write_text(f"{seconds:+d}\n")
         new.rename(self.clock)
 
-    def plug(self, state):
-        """Connects the link of this machine (up) or takes it out (down)."""
-        run("ip", "link", "set", self.namespace, state)
+    def share(self, key, begin, end):
+        """Begins a fault unless it has begun. Returns a function that ends it for the last one who began it."""
+        self.active[key] += 1
+        if self.active[key] == 1:
+            begin()
 
-    def lose(self, plane, others):
-        """Loses what is sent to other machines on a plane, silently. Returns a function that ends this."""
-        addresses = [f"10.77.{plane}.{other.number}" for other in others]
-        for address in addresses:
-            self.ip("neigh", "replace", address, "lladdr", NOWHERE, "dev", "eth0", "nud", "permanent")
-        return lambda: [self.ip("neigh", "del", address, "dev", "eth0") for address in addresses]
+        def release():
+            self.active[key] -= 1
+            if self.active[key] == 0:
+                end()
+        return release
+
+    def lose(self, plane, other):
+        """Loses what is sent to another machine on a plane, silently. Returns a function that ends this."""
+        neighbour = (f"10.77.{plane}.{other.number}", "dev", "eth0")
+        return self.share(neighbour, lambda: self.ip("neigh", "replace", *neighbour, "lladdr", NOWHERE, "nud", "permanent"),
+                          lambda: self.ip("neigh", "del", *neighbour))
 
     def lose_own_etcd(self):
         """Cuts the server from the member of etcd on the same machine. Returns a function that ends this."""
-        rule = ["pref", "50", "iif", "lo", "to", f"{self.address(1)}/32", "blackhole"]
-        self.ip("rule", "add", "pref", "100", "lookup", "local")
-        self.ip("rule", "add", *rule)
-        self.ip("rule", "del", "pref", "0", "lookup", "local")
+        rules = [("pref", "100", "lookup", "local"), ("pref", "50", "iif", "lo", "to", f"{self.address(1)}/32", "blackhole")]
+        usual = ("pref", "0", "lookup", "local")
 
-        def restore():
-            self.ip("rule", "add", "pref", "0", "lookup", "local")
-            self.ip("rule", "del", *rule)
-            self.ip("rule", "del", "pref", "100", "lookup", "local")
-        return restore
+        def begin():
+            for rule in rules:
+                self.ip("rule", "add", *rule)
+            self.ip("rule", "del", *usual)
+
+        def end():
+            self.ip("rule", "add", *usual)
+            for rule in rules:
+                self.ip("rule", "del", *rule)
+        return self.share("own etcd", begin, end)
 
     def slow_down(self, rate):
         """Limits the rate at which this machine sends. Returns a function that ends this."""
-        inside = ("tc", "-n", self.namespace, "qdisc")
-        run(*inside, "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "16kb", "latency", "400ms")
-        return lambda: run(*inside, "del", "dev", "eth0", "root")
+        command = ("tc", "-n", self.namespace, "qdisc")
+        limit = ("root", "tbf", "rate", rate, "burst", "16kb", "latency", "400ms")
+        return self.share("rate", lambda: run(*command, "add", "dev", "eth0", *limit), lambda: run(*command, "del", "dev", "eth0", "root"))
+
+    def unplug(self):
+        """Takes this machine off the network. Returns a function that ends this."""
+        return self.share("link", lambda: run("ip", "link", "set", self.namespace, "down"), lambda: run("ip", "link", "set", self.namespace, "up"))
 
     def fill_disk(self):
         """Shrinks the file system of the database to what it contains. Returns a function that ends this."""
-        for _ in range(100):
-            usage = os.statvfs(self.data)
-            used = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
-            try:
-                run("mount", "-o", f"remount,size={used}", self.data)
-                break
-            except RuntimeError:
-                continue  # it has grown in the meantime
-        return lambda: run("mount", "-o", f"remount,size={DATA_BYTES}", self.data)
+        def begin():
+            for _ in range(100):
+                usage = os.statvfs(self.data)
+                used = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+                try:
+                    return run("mount", "-o", f"remount,size={used}", self.data)
+                except RuntimeError:
+                    continue  # it has grown in the meantime
+        return self.share("disk", begin, lambda: run("mount", "-o", f"remount,size={DATA_BYTES}", self.data))
 
     def wipe(self):
         for path in self.data.iterdir():
@@ -212,8 +229,8 @@ class Machine:
 class Cluster:
     numbers = (1, 2, 3)
 
-    def __init__(self, binary, work):
-        self.binary, self.work = binary, work
+    def __init__(self, binary, work, limits_disks):
+        self.binary, self.work, self.limits_disks = binary, work, limits_disks
         # A library that changes the clock of a program. It has no effect on a static one.
         library = next(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
         self.faketime = library if is_dynamic(binary) else None
@@ -243,7 +260,7 @@ class Cluster:
     def status(self):
         """Status of the cluster; None if etcd does not answer."""
         try:
-            return json.loads(run(self.binary, "cluster", "status", "--json", "--cluster", self.url, timeout=15))
+            return json.loads(run(self.binary, "cluster", "status", "--json", "--cluster", self.url, timeout=5))
         except (RuntimeError, subprocess.TimeoutExpired):
             return None
 
