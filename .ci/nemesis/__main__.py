@@ -18,6 +18,7 @@ import random
 import shutil
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import figures
 import history
@@ -106,11 +107,13 @@ def attack(options, cluster):
     clients.stop()
     cluster.wait_until_equal(HEALED_WITHIN)
     faults += [f"{name} ended with status {status}" for name, status in cluster.stop().items() if status != 0]
-    contents = [cluster.contents(machine) for machine in cluster.machines]
+    report("reading the databases")
+    with ThreadPoolExecutor() as threads:
+        contents = list(threads.map(cluster.contents, cluster.machines))
     if len({digest for _, _, digest in contents}) != 1:
         faults.append("the databases of the machines differ")
     logs, flips, _ = contents[0]
-    faults += history.differences(clients.pings, clients.reads, receiver.alerts, logs, flips, deliveries)
+    faults += history.differences(clients.pings, clients.reads, receiver.alerts, logs, flips, deliveries, clocks_are_steady=not cluster.faketime)
     for machine in cluster.machines:
         log = (machine.directory / "overdue.log").read_text(errors="replace")
         faults += [f"{machine.overdue.name} logged: {line}" for line in log.splitlines() if any(word in line for word in FORBIDDEN)]

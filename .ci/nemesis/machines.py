@@ -275,7 +275,7 @@ class Cluster:
         command = ["etcdctl", "--endpoints", endpoints, "--command-timeout=1s", "endpoint", "status", "-w", "json"]
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "ETCDCTL_API": "3"})
         for status in json.loads(done.stdout or "[]"):
-            if status["Status"]["header"]["member_id"] == status["Status"]["leader"]:
+            if status["Status"]["header"]["member_id"] == status["Status"].get("leader"):
                 return self.machines[int(status["Endpoint"].split(":")[1].rsplit(".", 1)[1]) - 1]
         return None
 

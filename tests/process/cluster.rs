@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use crate::client::HttpClient;
 use crate::server_process::{ServerProcess, admin, overdue, run};
 use crate::sigkill::{body, number_in};
+use crate::upgrade::activated;
 
 const NODES: usize = 3;
 const SENDERS: usize = 6;
@@ -101,15 +102,19 @@ impl Cluster {
             }),
             nodes: [None, None, None],
         };
+        cluster.found();
+        Some(cluster)
+    }
+
+    /// Creates the cluster with the database of the first machine, once etcd works.
+    fn found(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            let done = run(
-                overdue(&["cluster", "init", "--cluster", &cluster.etcd.url])
-                    .arg("--data")
-                    .arg(cluster.data(0)),
-            );
+            let done = run(overdue(&["cluster", "init", "--cluster", &self.etcd.url])
+                .arg("--data")
+                .arg(self.data(0)));
             if done.status == 0 {
-                return Some(cluster);
+                return;
             }
             assert!(Instant::now() < deadline, "{}", done.err);
             std::thread::sleep(Duration::from_millis(100));
@@ -120,18 +125,41 @@ impl Cluster {
         self.directory.path().join(format!("node{node}"))
     }
 
-    fn start(&mut self, node: usize) {
-        let [http, peer] = self.addresses[node];
-        let mut command = overdue(&["serve", "--api-rate", "0", "--cluster", &self.etcd.url]);
+    /// Flags of a machine, except for its HTTP address.
+    fn flags(&self, node: usize) -> Vec<String> {
+        let secret = self.directory.path().join("secret");
+        [
+            ["--api-rate", "0"],
+            ["--cluster", &self.etcd.url],
+            ["--cluster-node", &format!("node{node}")],
+            ["--cluster-listen", &self.addresses[node][1].to_string()],
+            ["--cluster-secret-file", secret.to_str().unwrap()],
+        ]
+        .as_flattened()
+        .iter()
+        .map(|word| (*word).to_owned())
+        .collect()
+    }
+
+    /// Command that starts a machine.
+    fn command(&self, node: usize) -> Command {
+        let [http, _] = self.addresses[node];
+        let mut command = overdue(&["serve", "--listen", &http.to_string()]);
         command
-            .args(["--cluster-node", &format!("node{node}")])
-            .args(["--listen", &http.to_string()])
-            .args(["--cluster-listen", &peer.to_string()])
-            .arg("--cluster-secret-file")
-            .arg(self.directory.path().join("secret"))
+            .args(self.flags(node))
             .arg("--data")
             .arg(self.data(node));
-        let started = ServerProcess::spawn_until(&mut command, "forwarding HTTP");
+        command
+    }
+
+    fn start(&mut self, node: usize) {
+        let mut command = self.command(node);
+        self.start_as(node, &mut command);
+    }
+
+    /// Starts a machine with this command.
+    fn start_as(&mut self, node: usize, command: &mut Command) {
+        let started = ServerProcess::spawn_until(command, "forwarding HTTP");
         self.nodes[node] = Some(started);
     }
 
@@ -161,6 +189,15 @@ impl Cluster {
                 return leader;
             }
             assert!(Instant::now() < deadline, "no machine leads: {status}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until this number of machines have a database.
+    fn wait_for_machines(&self, count: usize) {
+        let deadline = Instant::now() + MAX_FAILOVER;
+        while self.status()["nodes"].as_array().unwrap().len() < count {
+            assert!(Instant::now() < deadline, "no machine joins");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -312,4 +349,66 @@ fn no_acknowledged_ping_is_lost_when_leaders_fail() {
     cluster.nodes[leader].take().unwrap().stop();
     let next = cluster.wait_for_leader(Some(leader));
     verify(&cluster, next, &api_key, &sent);
+}
+
+/// The supervisor starts it again, because of its exit status.
+#[test]
+fn a_machine_with_passed_sockets_ends_when_another_one_leads() {
+    let Some(mut cluster) = Cluster::create() else {
+        return;
+    };
+    let [address, _] = cluster.addresses[0];
+    let socket = TcpListener::bind(address).unwrap();
+    let words = cluster.flags(0).join(" ");
+    let mut command = activated(&cluster.data(0), &socket, None, &words);
+    cluster.start_as(0, &mut command);
+    cluster.wait_for_leader(None);
+    admin(&cluster.data(0), &["project", "create", "main"]);
+    let words = ["check", "create", "--project", "main", "--name", "job"];
+    let path = format!("/ping/{}", admin(&cluster.data(0), &words));
+    cluster.start(1);
+    cluster.wait_for_machines(2);
+    cluster.nodes[0].as_ref().unwrap().signal("STOP");
+    cluster.wait_for_leader(Some(0));
+    let mut former = cluster.nodes[0].take().unwrap();
+    former.signal("CONT");
+    assert_eq!(former.wait().code(), Some(1), "{}", former.log.join("\n"));
+    assert!(former.log.join("\n").contains("another machine leads"));
+    // Nobody accepts it yet.
+    let mut waiting = cluster.client(0);
+    let request = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    waiting.send(request.as_bytes()).unwrap();
+    cluster.start_as(0, &mut command);
+    assert_eq!(waiting.receive().unwrap().status, 200);
+    assert_eq!(cluster.wait_for_leader(None), 1);
+}
+
+#[test]
+fn a_cluster_that_lost_its_etcd_continues_with_a_database() {
+    let Some(mut cluster) = Cluster::create() else {
+        return;
+    };
+    cluster.start(0);
+    cluster.wait_for_leader(None);
+    admin(&cluster.data(0), &["project", "create", "main"]);
+    cluster.start(1);
+    cluster.wait_for_machines(2);
+    for node in [1, 0] {
+        cluster.nodes[node].take().unwrap().stop();
+    }
+    cluster.etcd = EtcdProcess::start(cluster.directory.path().join("other")).unwrap();
+    admin(&cluster.data(0), &["cluster", "leave"]);
+    cluster.found();
+    cluster.start(0);
+    assert_eq!(cluster.wait_for_leader(None), 0);
+    // A database of the former cluster is not mixed with this one.
+    let refused = run(&mut cluster.command(1));
+    assert_ne!(refused.status, 0);
+    let reason = "belongs to another cluster: move its data directory away";
+    assert!(refused.err.contains(reason), "{}", refused.err);
+    std::fs::remove_dir_all(cluster.data(1)).unwrap();
+    cluster.start(1);
+    cluster.wait_for_machines(2);
+    let projects = admin(&cluster.data(1), &["project", "list"]);
+    assert!(projects.contains("main"), "{projects}");
 }

@@ -18,7 +18,12 @@ const UPGRADES: usize = 4;
 
 /// A server started as systemd starts it: the sockets are descriptors from 3 on, and the
 /// environment names them.
-fn activated(data: &Path, http: &TcpListener, mail: Option<&TcpListener>, words: &str) -> Command {
+pub fn activated(
+    data: &Path,
+    http: &TcpListener,
+    mail: Option<&TcpListener>,
+    words: &str,
+) -> Command {
     let socket = |listener: &TcpListener| Stdio::from(OwnedFd::from(listener.try_clone().unwrap()));
     let (count, names, second) = if mail.is_some() {
         (2, "http:smtp", "4<&1")
