@@ -139,9 +139,14 @@ struct Shared {
     metrics: Metrics,
     /// Set once, by the notifier.
     transports: OnceLock<Transports>,
+    /// Set once, by a machine that leads a cluster.
+    answer_condition: OnceLock<AnswerCondition>,
     /// True if the database was new when it was opened.
     was_empty: bool,
 }
+
+/// Condition for answers from memory.
+type AnswerCondition = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Access to the engine for the API, the dashboard and other modules. Cheap to clone.
 #[derive(Clone)]
@@ -339,6 +344,18 @@ impl Handle {
     /// process sends nothing.
     pub fn transports(&self) -> Option<Transports> {
         self.0.transports.get().copied()
+    }
+
+    /// True if answers may be given from memory. False on a machine of a cluster that may have been
+    /// replaced as its leader.
+    pub fn may_answer(&self) -> bool {
+        let condition = self.0.answer_condition.get();
+        condition.is_none_or(|condition| condition())
+    }
+
+    /// Sets the condition for answers. Later calls have no effect.
+    pub fn set_answer_condition(&self, condition: impl Fn() -> bool + Send + Sync + 'static) {
+        let _ = self.0.answer_condition.set(Box::new(condition));
     }
 
     /// Sets the transports. Later calls have no effect.

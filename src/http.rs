@@ -334,7 +334,11 @@ impl HttpServer {
                 .then(|| Box::new(AccessLogEntry::from_request(&request, &self.0, peer)));
             let request = request.map(|body| IncomingBody::new(body, connection_state));
             let busy = activity.begin_request();
-            let mut reply = reply::with_nosniff(self.respond(request, info).await);
+            let mut reply = self.respond(request, info).await;
+            if !self.0.handle.may_answer() {
+                reply = HttpError::Unavailable.to_text();
+            }
+            reply = reply::with_nosniff(reply);
             drop(busy);
             reply.body_mut().keep_busy(connection_state);
             if reply.body().is_endless() {

@@ -40,6 +40,7 @@ use first_start::RemoteAccess;
 use listeners::{Listeners, ServerThreads};
 pub use log::LogFormat;
 use log::LogGuard;
+pub(crate) use machine_timezone::machine_timezone;
 use passed_sockets::PassedSockets;
 pub(crate) use passed_sockets::passed_socket_count;
 use signals::{HangupCount, StopSignals};
@@ -51,6 +52,7 @@ mod error;
 mod first_start;
 mod listeners;
 mod log;
+mod machine_timezone;
 mod open_files;
 mod passed_sockets;
 mod reload;
@@ -252,6 +254,9 @@ fn run_engine(
         None => engine::open(engine),
     };
     let (handle, writer) = opened.map_err(ServeError::Store)?;
+    if let Some(leader) = leader {
+        handle.set_answer_condition(leader.answer_condition());
+    }
     warn_if_directory_accessible(&config.data_directory);
     let writer_exit = start_writer(writer).map_err(ServeError::System)?;
     runtime.block_on(serve(
@@ -511,21 +516,6 @@ fn warn_if_directory_accessible(directory: &Path) {
             directory.display()
         );
     }
-}
-
-/// Returns the time zone of the machine if it is known, else UTC.
-pub(crate) fn machine_timezone() -> Timezone {
-    let link = std::fs::read_link("/etc/localtime").ok();
-    let name = link
-        .as_deref()
-        .and_then(Path::to_str)
-        .and_then(|path| path.split_once("/zoneinfo/"))
-        .map(|(_, name)| name);
-    // The same zone has several names; the common one is used.
-    let name =
-        name.filter(|name| !matches!(*name, "Etc/UTC" | "Etc/UCT" | "Etc/Universal" | "Etc/Zulu"));
-    name.and_then(|name| Timezone::parse(name).ok())
-        .unwrap_or_else(Timezone::utc)
 }
 
 /// Notifies a supervisor such as systemd, if there is one.

@@ -227,6 +227,7 @@ impl Writer {
             ping_body_limit,
             metrics: Metrics::new(reading.now),
             transports: OnceLock::new(),
+            answer_condition: OnceLock::new(),
             was_empty: memory.working.numbers.id == FIRST_ID,
         });
         let weak = Arc::downgrade(&shared);

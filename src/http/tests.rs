@@ -125,6 +125,16 @@ async fn long_bodies_are_parsed_off_the_request_threads() {
 }
 
 #[tokio::test]
+async fn a_leader_that_may_have_been_replaced_answers_nothing() {
+    let running = Running::start(10).await;
+    let health = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert_eq!(running.ask(health).await.unwrap(), "HTTP/1.1 200");
+    running.handle.set_answer_condition(|| false);
+    assert_eq!(running.ask(health).await.unwrap(), "HTTP/1.1 503");
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn idle_connections_are_closed_when_no_slot_is_free() {
     let running = Running::start(3).await;
     let mut streams = Vec::new();

@@ -60,6 +60,12 @@ impl Leader {
         }
     }
 
+    /// Returns the condition for answers of this machine: see [`Lease::is_valid`].
+    pub(in crate::server) fn answer_condition(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        let lease = self.lease.clone();
+        move || lease.is_valid()
+    }
+
     /// Listener for connections that other machines forward.
     pub(in crate::server) fn listen(&self, service: PeerService) -> PeerListener {
         self.port.listen(service)

@@ -153,6 +153,12 @@ impl Lease {
         (Duration::from_micros(confirmed_at) + LEASE_TIME).saturating_sub(self.clock.uptime())
     }
 
+    /// True if no other machine leads yet: this machine may answer from memory. A machine that was
+    /// paused finds out here, before any of its tasks runs.
+    pub(super) fn is_valid(&self) -> bool {
+        self.time_left() > Duration::ZERO
+    }
+
     /// Records the result of a change. Returns true if it was made.
     fn record(&self, result: &Result<(), FencedError>) -> bool {
         match result {
@@ -295,5 +301,31 @@ impl SharedLog for ClusterAppender {
         } else {
             Err(io::Error::other("this machine no longer leads the cluster"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::follower::SILENCE_TIMEOUT;
+    use super::super::{ClusterAccess, ClusterTlsFiles};
+    use super::*;
+    use crate::domain::timestamp::Timestamp;
+    use crate::outbound::{Outbound, OutboundConfig};
+    use crate::util::clock::ManualClock;
+    use crate::util::random::Random;
+
+    #[test]
+    fn a_machine_that_was_paused_answers_nothing_once_another_one_may_lead() {
+        let manual = ManualClock::at(Timestamp::from_secs(1_800_000_000));
+        let clock = Clock::Manual(Arc::clone(&manual));
+        let outbound = Outbound::new(OutboundConfig::default(), &clock, Random::seeded(1)).unwrap();
+        let access = ClusterAccess::new("etcd://127.0.0.1:1/test", &ClusterTlsFiles::default());
+        let log = access.unwrap().log(&outbound).unwrap();
+        let lease = Lease::new(log, (Bytes::new(), 1), 0, clock);
+        manual.advance_secs(3);
+        assert!(lease.is_valid());
+        manual.advance_secs(2);
+        assert_eq!(Duration::from_secs(3 + 2), SILENCE_TIMEOUT);
+        assert!(!lease.is_valid());
     }
 }
