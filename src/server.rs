@@ -218,20 +218,18 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
     let context = (&runtime, signals, hangups, last_progress);
     let result = run_engine(config, engine, listeners, outbound, context, Some(&leader));
     let loss = match &result {
-        Ok(()) => None,
+        // Signals end the process, whatever happens meanwhile.
+        Ok(()) | Err(ServeError::Interrupted | ServeError::WriterTimeout) => None,
         Err(ServeError::NoLongerLeading(reason)) => Some(reason.clone()),
         Err(_) => leader.loss(),
     };
-    if loss.is_none() {
+    // The writer may be waiting for etcd on this runtime, which lives as long as the process.
+    let runtime = std::mem::ManuallyDrop::new(runtime);
+    let Some(reason) = loss else {
         // Has an effect only after an error.
         runtime.block_on(leader.release());
-    }
-    let Some(reason) = loss else {
-        runtime.shutdown_background();
         return result;
     };
-    // The writer may be waiting for etcd on this runtime, which lives as long as the process.
-    std::mem::forget(runtime);
     // Only the supervisor can pass sockets on again.
     if has_passed_sockets {
         result
@@ -415,9 +413,15 @@ async fn serve(
             None => {
                 drop(peers);
                 let stopped = stop_writer(&handle, writer_exit).await;
-                if let Some(leader) = leader {
-                    leader.release().await;
+                let Some(leader) = leader else {
+                    return stopped;
+                };
+                if let Some(reason) = leader.loss() {
+                    // What was not written was not acknowledged.
+                    tracing::warn!("this machine no longer leads the cluster: {reason}");
+                    return Ok(());
                 }
+                leader.release().await;
                 stopped
             }
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::client::HttpClient;
-use crate::server_process::{ServerProcess, admin, overdue, run};
+use crate::server_process::{ServerProcess, admin, overdue, run, signal};
 use crate::sigkill::{body, number_in};
 use crate::upgrade::activated;
 
@@ -423,4 +423,23 @@ fn a_cluster_that_lost_its_etcd_continues_with_a_database() {
     cluster.wait_for_machines(2);
     let projects = admin(&cluster.data(1), &["project", "list"]);
     assert!(projects.contains("main"), "{projects}");
+}
+
+#[test]
+fn a_leader_that_is_stopped_while_etcd_hangs_ends() {
+    let Some(mut cluster) = Cluster::create() else {
+        return;
+    };
+    cluster.start(0);
+    cluster.wait_for_leader(None);
+    let mut leader = cluster.nodes[0].take().unwrap();
+    leader.find_or_wait_for("listening for HTTP");
+    signal(cluster.etcd.child.id(), "STOP");
+    leader.wait_for("did not answer within 2 seconds");
+    leader.signal("TERM");
+    // It loses the leadership meanwhile, and does not start again to follow.
+    leader.wait();
+    let log = leader.log.join("\n");
+    assert!(!log.contains("panicked"), "{log}");
+    assert_eq!(log.matches("following the cluster").count(), 1, "{log}");
 }

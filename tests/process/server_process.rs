@@ -34,6 +34,16 @@ pub fn run(command: &mut Command) -> ProcessOutput {
     }
 }
 
+/// Sends a signal to a process.
+pub fn signal(process: u32, name: &str) {
+    let sent = Command::new("sh")
+        .arg("-c")
+        .arg(format!("kill -{name} {process}"))
+        .status()
+        .unwrap();
+    assert!(sent.success());
+}
+
 /// Runs an administrative command on a data directory. Returns its output.
 pub fn admin(data: &Path, words: &[&str]) -> String {
     let done = run(overdue(words).arg("--data").arg(data));
@@ -133,12 +143,7 @@ impl ServerProcess {
     }
 
     pub fn signal(&self, name: &str) {
-        let sent = Command::new("sh")
-            .arg("-c")
-            .arg(format!("kill -{name} {}", self.child.id()))
-            .status()
-            .unwrap();
-        assert!(sent.success());
+        signal(self.child.id(), name);
     }
 
     /// Returns the number of threads.
