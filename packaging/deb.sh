@@ -54,7 +54,7 @@ printf 'overdue (%s) unstable; urgency=medium\n\n  * What has changed is in chan
     "$version" "$maintainer" "$(LC_ALL=C date -u -R -d "@$epoch")" > "$root/usr/share/doc/overdue/changelog.Debian"
 gzip -9n "$root/usr/share/doc/overdue/changelog" "$root/usr/share/doc/overdue/changelog.Debian"
 for example in packaging/examples/*; do put 644 "$example" "usr/share/doc/overdue/examples/$(basename "$example")"; done
-for example in packaging/prometheus/* packaging/proxy/* packaging/container/compose.yaml; do
+for example in packaging/prometheus/* packaging/proxy/* packaging/cluster/* packaging/container/compose.yaml; do
     put 644 "$example" "usr/share/doc/overdue/examples/${example#packaging/}"
 done
 {
