@@ -21,7 +21,7 @@ pub(super) use changes::{RowChange, RowChanges};
 pub(super) use journal::{Journal, OpenedJournal};
 pub(super) use medium::LogFile;
 pub use medium::{BackendLog, JOURNAL_NAME};
-pub(super) use medium::{read_only_log, remove_journal_file};
+pub(super) use medium::{journal_number, read_only_log, remove_journal_file};
 pub use memory::MemoryLog;
 pub use record::declared_len as log_record_len;
 pub(super) use record::{LogMark, LogRecord, decode as decode_record};
@@ -35,6 +35,8 @@ pub(super) enum LogError {
     Damaged(String),
     /// The log does not continue the database. Contains the difference.
     Foreign(String),
+    /// The path of the log leads to something else than a file. Contains what it is, and a remedy.
+    NotAFile(&'static str),
     /// A newer release wrote the log.
     TooNew,
     /// The system refused an operation.

@@ -51,6 +51,9 @@ pub enum MetaKey {
     LogPlace,
     /// Chain of that record.
     LogChain,
+    /// Number of the log of the database that a restore replaced: a kill may have left its journal.
+    /// 0 if there was none.
+    ReplacedLog,
     /// Not 0 if the database belongs to a cluster.
     IsClustered,
 }
@@ -72,6 +75,7 @@ impl MetaKey {
             Self::LogDatabase => "log_database",
             Self::LogPlace => "log_place",
             Self::LogChain => "log_chain",
+            Self::ReplacedLog => "log_replaced",
             Self::IsClustered => "clustered",
         }
     }

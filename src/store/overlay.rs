@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use redb::StorageBackend;
 
-use super::log::{BackendLog, JOURNAL_NAME, read_only_log};
+use super::log::{JOURNAL_NAME, read_only_log};
 use super::{FILE_NAME, Medium, StoreError};
 
 use crate::util::sync::lock;
@@ -48,11 +48,7 @@ impl Medium {
             .map_err(|_| StoreError::InUse(path.clone()))?;
         let database = Overlay::new(file).map_err(failed)?;
         let journal = directory.join(JOURNAL_NAME);
-        let log = match File::open(&journal).and_then(Overlay::new) {
-            Ok(storage) => read_only_log(&journal, Arc::new(storage))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => BackendLog::None,
-            Err(error) => return Err(StoreError::Path(journal, error)),
-        };
+        let log = read_only_log(&journal, |file| Ok(Arc::new(Overlay::new(file)?)))?;
         Ok(Self::Backend {
             database: Arc::new(database),
             log,

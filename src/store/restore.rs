@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::log::{JOURNAL_NAME, remove_journal_file};
+use super::log::{JOURNAL_NAME, journal_number, remove_journal_file};
 use super::medium::{create_private_directory, open_database_file};
 use super::{
     Batch, FILE_NAME, Medium, MetaKey, ProgressReporter, Store, StoreError, TableRows, meta,
@@ -25,6 +25,9 @@ pub struct DatabaseRestore {
     database: Option<(Store, Batch)>,
     /// Locked directory, and the locked database that is to be replaced.
     locks: (File, Option<File>),
+    /// Number of the log whose journal lies beside the database that is to be replaced; 0 if there
+    /// is none.
+    replaced_log: u64,
 }
 
 impl DatabaseRestore {
@@ -43,6 +46,7 @@ impl DatabaseRestore {
         if !force && fs::symlink_metadata(&journal).is_ok() {
             return Err(StoreError::Occupied(journal));
         }
+        let replaced_log = journal_number(&journal)?;
         let replaced = match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(StoreError::Path(path, error)),
@@ -75,6 +79,7 @@ impl DatabaseRestore {
             directory: directory.into(),
             database: Some((store, batch)),
             locks: (locked, replaced),
+            replaced_log,
         })
     }
 
@@ -104,6 +109,9 @@ impl DatabaseRestore {
     /// Returns an error if something cannot be written. The old database is then unchanged.
     pub fn finish_copy(mut self) -> Result<(), StoreError> {
         if let Some((store, batch)) = self.database.take() {
+            if self.replaced_log != 0 {
+                batch.set_meta_value(MetaKey::ReplacedLog, self.replaced_log)?;
+            }
             batch.commit()?;
             drop(store);
             self.replace_database()?;
@@ -115,7 +123,8 @@ impl DatabaseRestore {
     fn replace_database(&self) -> Result<(), StoreError> {
         let from = self.directory.join(WORK_DIRECTORY).join(FILE_NAME);
         let to = self.directory.join(FILE_NAME);
-        // The journal belongs to the database that is replaced.
+        // The journal belongs to the database that is replaced. If this process is killed before it
+        // is removed, the next start recognises it by its number.
         fs::rename(&from, &to)
             .and_then(|()| self.locks.0.sync_all())
             .and_then(|()| remove_journal_file(&self.directory))
@@ -149,6 +158,7 @@ impl DatabaseRestore {
         ] {
             batch.set_meta_value(key, 0)?;
         }
+        batch.set_meta_value(MetaKey::ReplacedLog, self.replaced_log)?;
         batch.remove_sessions_and_links()?;
         for row in snapshot.outbox()? {
             match row {

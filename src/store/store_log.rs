@@ -18,17 +18,26 @@ impl Store {
         let Some(log) = medium.open_log()? else {
             return Ok(());
         };
-        let (schema, database, mark) = {
+        let (schema, database, replaced, mark) = {
             let batch = self.batch()?;
             let transaction = batch.unrecorded();
             (
                 meta::schema(transaction)?,
                 meta::meta_value(transaction, MetaKey::LogDatabase)?,
+                meta::meta_value(transaction, MetaKey::ReplacedLog)?,
                 meta::log_mark(transaction)?,
             )
         };
         if schema > migrations::SCHEMA {
             // The migration refuses it.
+            return Ok(());
+        }
+        if database != log.database() && replaced == log.database() {
+            drop(log);
+            medium.remove_log()?;
+            tracing::info!(
+                "removed the journal of the database that an interrupted restore has replaced"
+            );
             return Ok(());
         }
         if database != log.database() {

@@ -1,9 +1,12 @@
 //! The journal beside the database file: after a kill, a stop, and when one of the files changes.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command as Program;
 use std::sync::Arc;
 
+use overdue::backup;
 use overdue::domain::ping::PingKind;
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::command::CommandOutcome;
@@ -268,4 +271,148 @@ fn a_command_without_a_server_takes_over_the_journal_of_a_killed_server() {
     assert_eq!(killed.names(), [FILE_NAME]);
     drop(opened);
     assert_eq!(ping_count(&killed.copy(&[FILE_NAME]).start()), 9);
+}
+
+/// Restores a backup in the directory of a killed server, and is killed before the journal is
+/// removed.
+fn restore_until_kill(site: &Site, backup: &[u8]) {
+    let journal = fs::read(site.path(JOURNAL_NAME)).unwrap();
+    let random = Random::seeded(5);
+    backup::restore(site.directory.path(), true, backup, &random).unwrap();
+    assert_eq!(site.names(), [FILE_NAME]);
+    fs::write(site.path(JOURNAL_NAME), journal).unwrap();
+}
+
+#[test]
+fn a_restore_that_is_killed_before_it_removes_the_journal_is_complete() {
+    let site = Site::new();
+    let mut engine = site.start_with_pings(3);
+    let mut backup = Vec::new();
+    backup::write_backup(&engine.handle, &mut backup).unwrap();
+    send(&mut engine, 6);
+    let killed = || site.copy(&[FILE_NAME, JOURNAL_NAME]);
+    // A server, a command without one, and a read-only file system.
+    let restored = killed();
+    restore_until_kill(&restored, &backup);
+    let mut started = restored.start();
+    assert_eq!(ping_count(&started), 3);
+    send(&mut started, 2);
+    let again = restored.copy(&[FILE_NAME, JOURNAL_NAME]);
+    assert_eq!(ping_count(&again.start()), 5, "it has a journal of its own");
+
+    let restored = killed();
+    restore_until_kill(&restored, &backup);
+    let medium = Medium::Directory(restored.directory.path().into());
+    drop(open(medium, &site.clock, |config| config.uses_log = false).unwrap());
+    assert_eq!(restored.names(), [FILE_NAME]);
+
+    let restored = killed();
+    restore_until_kill(&restored, &backup);
+    let medium = Medium::read_only(restored.directory.path()).unwrap();
+    let (handle, _writer) = open(medium, &site.clock, |config| config.uses_log = false).unwrap();
+    let pings = handle.with_state(|state| state.checks().next().unwrap().state.n_pings);
+    assert_eq!(pings, 3);
+
+    // The journal of a third database is still refused.
+    let other = Site::with_seed(2);
+    let _other_engine = other.start_with_pings(2);
+    let restored = killed();
+    restore_until_kill(&restored, &backup);
+    fs::copy(other.path(JOURNAL_NAME), restored.path(JOURNAL_NAME)).unwrap();
+    let error = start_error(&restored);
+    assert!(error.contains("it was written for another one"), "{error}");
+}
+
+#[test]
+fn a_journal_that_is_not_a_file_is_refused_with_a_remedy() {
+    let site = Site::new();
+    let _engine = site.start_with_pings(4);
+    let link: fn(&Path) = |path| {
+        fs::rename(path, path.with_extension("moved")).unwrap();
+        symlink(path.with_extension("moved"), path).unwrap();
+    };
+    let dangling_link: fn(&Path) = |path| {
+        fs::rename(path, path.with_extension("moved")).unwrap();
+        symlink(path.with_extension("unmounted"), path).unwrap();
+    };
+    let directory: fn(&Path) = |path| {
+        fs::rename(path, path.with_extension("moved")).unwrap();
+        fs::create_dir(path).unwrap();
+    };
+    let pipe: fn(&Path) = |path| {
+        fs::rename(path, path.with_extension("moved")).unwrap();
+        let made = Program::new("mkfifo").arg(path).status().unwrap();
+        assert!(made.success());
+    };
+    for (replace, reason) in [
+        (
+            link,
+            "it is a link: replace it by the file that it leads to",
+        ),
+        (
+            dangling_link,
+            "it is a link: replace it by the file that it leads to",
+        ),
+        (directory, "it is a directory: move it away"),
+        (pipe, "it is neither a file nor a directory: move it away"),
+    ] {
+        let killed = site.copy(&[FILE_NAME, JOURNAL_NAME]);
+        let path = killed.path(JOURNAL_NAME);
+        replace(&path);
+        let expected = format!("{} cannot be opened: {reason}", path.display());
+        assert_eq!(start_error(&killed), expected);
+        let read_only = Medium::read_only(killed.directory.path()).map(drop);
+        assert_eq!(read_only.unwrap_err().to_string(), expected);
+        // Nothing was changed.
+        if path.is_dir() {
+            fs::remove_dir(&path).unwrap();
+        } else {
+            fs::remove_file(&path).unwrap();
+        }
+        fs::rename(path.with_extension("moved"), &path).unwrap();
+        assert_eq!(ping_count(&killed.start()), 4);
+    }
+}
+
+#[test]
+fn a_journal_that_is_replaced_by_a_link_or_directory_loses_nothing() {
+    let link: fn(&Path) = |path| symlink("/dev/null", path).unwrap();
+    let directory: fn(&Path) = |path| fs::create_dir(path).unwrap();
+    for (replace, is_created) in [(link, true), (directory, false)] {
+        let site = Site::new();
+        let mut engine = site.start_with_pings(5);
+        let path = site.path(JOURNAL_NAME);
+        fs::remove_file(&path).unwrap();
+        replace(&path);
+        site.clock.advance_secs(1);
+        assert_eq!(engine.writer.step(false), Ok(true));
+        send(&mut engine, 3);
+        assert_eq!(path.is_file() && !path.is_symlink(), is_created);
+        let killed = if is_created {
+            site.copy(&[FILE_NAME, JOURNAL_NAME])
+        } else {
+            // Each batch is synced.
+            site.copy(&[FILE_NAME])
+        };
+        assert_eq!(ping_count(&killed.start()), 8);
+    }
+}
+
+#[test]
+fn a_restore_over_a_directory_with_the_name_of_the_journal_changes_nothing() {
+    let site = Site::new();
+    let engine = site.start_with_pings(2);
+    let mut backup = Vec::new();
+    backup::write_backup(&engine.handle, &mut backup).unwrap();
+    stop(engine);
+    fs::create_dir(site.path(JOURNAL_NAME)).unwrap();
+    let restored = backup::restore(site.directory.path(), true, &*backup, &Random::seeded(5));
+    let error = restored.unwrap_err().to_string();
+    assert!(
+        error.ends_with("it is a directory: move it away"),
+        "{error}"
+    );
+    fs::remove_dir(site.path(JOURNAL_NAME)).unwrap();
+    assert_eq!(site.names(), [FILE_NAME]);
+    assert_eq!(ping_count(&site.start()), 2);
 }

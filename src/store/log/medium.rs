@@ -1,17 +1,19 @@
 //! Place of the log: a journal in the data directory, or a log that a test provides.
 
-use std::fs::{self, File};
+use std::fs::{self, File, FileType, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redb::StorageBackend;
 use redb::backends::FileBackend;
+use rustix::fs::OFlags;
 
 use super::journal::JOURNAL_BYTES;
 use super::{ChangeLog, Journal, LogError, MemoryLog, OpenedJournal};
-use crate::store::medium::{FileId, create_file, open_database_file};
-use crate::store::{Medium, StoreError};
+use crate::store::medium::{FileId, create_file};
+use crate::store::{Medium, NO_FOLLOW, StoreError};
 
 /// Name of a journal that is being created.
 const NEW_JOURNAL_NAME: &str = "overdue.journal.new";
@@ -145,6 +147,7 @@ impl Medium {
 fn explain_log_error(path: PathBuf, error: LogError) -> StoreError {
     let reason = match error {
         LogError::Io(error) => return StoreError::Path(path, error),
+        LogError::NotAFile(reason) => reason.into(),
         LogError::TooNew => "a newer release wrote it: install that release, or a newer one; once \
              stopped, that release leaves no journal"
             .into(),
@@ -177,13 +180,55 @@ fn open_journal(storage: Arc<dyn StorageBackend>) -> Result<Option<Box<dyn Chang
 }
 
 fn open_journal_file(path: &Path) -> Result<Option<Box<dyn ChangeLog>>, LogError> {
-    match open_database_file(path) {
-        Ok(file) => {
-            let storage = FileBackend::new(file).map_err(io::Error::other)?;
-            Ok(Some(open_named_journal(Arc::new(storage))?))
+    let Some(file) = open_regular_file(path, true)? else {
+        return Ok(None);
+    };
+    let storage = FileBackend::new(file).map_err(io::Error::other)?;
+    Ok(Some(open_named_journal(Arc::new(storage))?))
+}
+
+/// Opens the file with the name of a journal; `None` if nothing has this name. A link is not
+/// followed: the journal is created and removed together with the database, in one directory.
+fn open_regular_file(path: &Path, is_writable: bool) -> Result<Option<File>, LogError> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    expect_file(found.file_type())?;
+    // Opening a pipe that has replaced it would block.
+    let file = OpenOptions::new()
+        .read(true)
+        .write(is_writable)
+        .custom_flags(NO_FOLLOW | OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)?;
+    expect_file(file.metadata()?.file_type())?;
+    Ok(Some(file))
+}
+
+fn expect_file(found: FileType) -> Result<(), LogError> {
+    Err(LogError::NotAFile(if found.is_file() {
+        return Ok(());
+    } else if found.is_symlink() {
+        "it is a link: replace it by the file that it leads to"
+    } else if found.is_dir() {
+        "it is a directory: move it away"
+    } else {
+        "it is neither a file nor a directory: move it away"
+    }))
+}
+
+/// Number of the database that the journal with this path was written for. 0 if there is no
+/// journal, or if its header cannot be read.
+///
+/// # Errors
+/// Returns an error if the path leads to a directory, which cannot be removed like a file.
+pub(in crate::store) fn journal_number(path: &Path) -> Result<u64, StoreError> {
+    match open_journal_file(path) {
+        Err(error @ LogError::NotAFile(_)) if path.is_dir() && !path.is_symlink() => {
+            Err(explain_log_error(path.into(), error))
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error.into()),
+        opened => Ok(opened.ok().flatten().map_or(0, |log| log.database())),
     }
 }
 
@@ -192,17 +237,25 @@ fn open_named_journal(storage: Arc<dyn StorageBackend>) -> Result<Box<dyn Change
     open_journal(storage)?.ok_or_else(|| LogError::Damaged("its header is empty".into()))
 }
 
-/// Returns the log in the storage of a journal with this path, which is read-only.
+/// Returns the log in the journal with this path. `read`: returns storage that does not change the
+/// file.
 ///
 /// # Errors
-/// Returns an error if the storage contains no journal.
+/// Returns an error if the path does not lead to a journal.
 pub(in crate::store) fn read_only_log(
     path: &Path,
-    storage: Arc<dyn StorageBackend>,
+    read: impl FnOnce(File) -> io::Result<Arc<dyn StorageBackend>>,
 ) -> Result<BackendLog, StoreError> {
-    let opened = open_named_journal(Arc::clone(&storage)).and_then(|_| Ok(storage.len()?));
-    let len = opened.map_err(|error| explain_log_error(path.into(), error))?;
-    Ok(BackendLog::Journal { storage, len })
+    let open = || -> Result<BackendLog, LogError> {
+        let Some(file) = open_regular_file(path, false)? else {
+            return Ok(BackendLog::None);
+        };
+        let storage = read(file)?;
+        open_named_journal(Arc::clone(&storage))?;
+        let len = storage.len()?;
+        Ok(BackendLog::Journal { storage, len })
+    };
+    open().map_err(|error| explain_log_error(path.into(), error))
 }
 
 /// Creates the journal under a temporary name first. A power cut could leave half a journal, which
