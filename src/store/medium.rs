@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::backends::{FileBackend, InMemoryBackend};
 use redb::{Builder, Database, StorageBackend};
@@ -18,6 +19,9 @@ use super::{ProgressReporter, StoreError, catch_panic};
 
 /// Name of the database file within the data directory.
 pub const FILE_NAME: &str = "overdue.redb";
+
+/// Name of the file that marks lost writes: see [`LostWritesMark`].
+const LOST_WRITES_NAME: &str = "overdue.rewrite";
 
 /// Size of redb's page cache in bytes.
 const CACHE_BYTES: usize = 16 << 20;
@@ -58,6 +62,51 @@ impl FileId {
     }
 }
 
+/// Mark that writes of the database may not reach the disk, because a sync failed. The system still
+/// returns them to each process that reads the file, until the next power cut. So the mark is not
+/// synced: it lasts as long as they do.
+#[derive(Clone, Debug)]
+pub(super) enum LostWritesMark {
+    /// File with this path.
+    File(PathBuf),
+    /// Flag in memory.
+    Memory(Arc<AtomicBool>),
+}
+
+impl LostWritesMark {
+    /// Sets the mark.
+    pub(super) fn set(&self) {
+        match self {
+            Self::File(path) => {
+                if let Err(error) = create_file(path) {
+                    tracing::error!("{} cannot be created: {error}", path.display());
+                }
+            }
+            Self::Memory(is_set) => is_set.store(true, Ordering::Relaxed),
+        }
+    }
+
+    fn is_set(&self) -> bool {
+        match self {
+            Self::File(path) => !is_missing(path),
+            Self::Memory(is_set) => is_set.load(Ordering::Relaxed),
+        }
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        match self {
+            Self::File(path) => match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            },
+            Self::Memory(is_set) => {
+                is_set.store(false, Ordering::Relaxed);
+                Ok(())
+            }
+        }
+    }
+}
+
 /// Medium of the database.
 #[derive(Clone)]
 pub enum Medium {
@@ -69,6 +118,8 @@ pub enum Medium {
         database: Arc<dyn StorageBackend>,
         /// Log of the database.
         log: BackendLog,
+        /// True if writes may be lost, because a sync failed.
+        has_lost_writes: Arc<AtomicBool>,
     },
 }
 
@@ -78,17 +129,47 @@ impl Medium {
         Self::Backend {
             database: Arc::new(InMemoryBackend::new()),
             log: BackendLog::Memory(MemoryLog::default()),
+            has_lost_writes: Arc::default(),
         }
+    }
+
+    fn lost_writes_mark(&self) -> LostWritesMark {
+        match self {
+            Self::Directory(directory) => LostWritesMark::File(directory.join(LOST_WRITES_NAME)),
+            Self::Backend {
+                has_lost_writes, ..
+            } => LostWritesMark::Memory(Arc::clone(has_lost_writes)),
+        }
+    }
+
+    /// Rewrites the database if a process could not sync it and ended before it had rewritten it.
+    fn rewrite_if_marked(&self, progress: &ProgressReporter) -> Result<(), StoreError> {
+        if !self.lost_writes_mark().is_set() {
+            return Ok(());
+        }
+        tracing::warn!(
+            "the database could not be synced before this start: it is written again, because a \
+             power cut could damage it otherwise"
+        );
+        self.rewrite(progress).map_err(|error| {
+            let path = self.database_path();
+            match error.kind() {
+                io::ErrorKind::WouldBlock => StoreError::InUse(path),
+                _ => StoreError::Path(path, error),
+            }
+        })
     }
 
     /// Opens the database, or creates it. A new one is created only if the path does not exist at
     /// all.
     pub(super) fn open(&self, progress: &ProgressReporter) -> Result<OpenedDatabase, StoreError> {
+        self.rewrite_if_marked(progress)?;
+        let mark = self.lost_writes_mark();
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
         let (storage, file) = match self {
             Self::Backend { database, .. } => (
-                Storage::new(Arc::clone(database), None, false, progress),
+                Storage::new(Arc::clone(database), None, mark, progress),
                 None,
             ),
             Self::Directory(directory) => {
@@ -104,7 +185,7 @@ impl Medium {
                 let file =
                     FileBackend::new(file).map_err(|error| self.explain_error(error.into()))?;
                 (
-                    Storage::new(Arc::new(file), Some(file_clone), true, progress),
+                    Storage::new(Arc::new(file), Some(file_clone), mark, progress),
                     Some(id),
                 )
             }
@@ -210,7 +291,8 @@ impl Medium {
                 file.try_lock()?;
                 rewrite_storage(&FileBackend::new(file).map_err(io::Error::other)?, progress)
             }
-        }
+        }?;
+        self.lost_writes_mark().clear()
     }
 }
 

@@ -52,6 +52,7 @@ impl Medium {
         Ok(Self::Backend {
             database: Arc::new(database),
             log,
+            has_lost_writes: Arc::default(),
         })
     }
 }

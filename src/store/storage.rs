@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use redb::{BackendError, StorageBackend};
 
 use super::ProgressReporter;
+use super::medium::LostWritesMark;
 
 use crate::util::sync::lock;
 
@@ -39,8 +40,8 @@ struct StorageInner {
     file: Option<File>,
     /// True if the file may grow without reserving disk space.
     grows_sparsely: AtomicBool,
-    /// True if the backend is closed together with the database.
-    owned: bool,
+    /// Mark that is set once writes may be lost.
+    lost_writes: LostWritesMark,
     /// Length that was requested, which may differ from the real length.
     len: AtomicU64,
     /// True if an unreadable page is replaced. False while the database is being opened.
@@ -63,7 +64,7 @@ impl Storage {
     pub(super) fn new(
         backend: Arc<dyn StorageBackend>,
         file: Option<File>,
-        owned: bool,
+        lost_writes: LostWritesMark,
         progress: &ProgressReporter,
     ) -> io::Result<Self> {
         let len = AtomicU64::new(backend.len()?);
@@ -78,7 +79,7 @@ impl Storage {
             backend,
             file,
             grows_sparsely: AtomicBool::new(false),
-            owned,
+            lost_writes,
             len,
             tolerant,
             read,
@@ -170,10 +171,17 @@ impl Storage {
         if let Err(error) = &written {
             self.0.write_failed.store(true, Ordering::Relaxed);
             if !is_full(error) {
-                self.0.may_have_lost_writes.store(true, Ordering::Relaxed);
+                self.record_lost_writes();
             }
         }
         written
+    }
+
+    /// Records that writes may be lost, for this process and for the next one.
+    fn record_lost_writes(&self) {
+        if !self.0.may_have_lost_writes.swap(true, Ordering::Relaxed) {
+            self.0.lost_writes.set();
+        }
     }
 }
 
@@ -220,7 +228,7 @@ impl StorageBackend for Storage {
     fn sync_data(&self) -> io::Result<()> {
         let synced = self.record_write_result(self.0.backend.sync_data());
         if synced.is_err() {
-            self.0.may_have_lost_writes.store(true, Ordering::Relaxed);
+            self.record_lost_writes();
         }
         synced
     }
@@ -230,7 +238,8 @@ impl StorageBackend for Storage {
     }
 
     fn close(&self) -> io::Result<()> {
-        if self.0.owned {
+        // A backend of a test is used again.
+        if self.0.file.is_some() {
             self.0.backend.close()
         } else {
             Ok(())

@@ -8,13 +8,16 @@ use std::process::Command as Program;
 use bytes::Bytes;
 use overdue::domain::ids::CheckId;
 use overdue::domain::ping::PingKind;
+use overdue::domain::timestamp::Timestamp;
 use overdue::engine::HousekeepingLimits;
 use overdue::engine::command::{Command, CommandOutcome, Unavailable};
 use overdue::store::{FILE_NAME, Medium};
+use overdue::util::clock::ManualClock;
 
 use crate::support::commands::ping;
 use crate::support::disk::{Disk, DiskOperation};
-use crate::support::engine::{TestEngine, create_check_command};
+use crate::support::engine::{TestEngine, create_check_command, log_lines_with, open};
+use crate::support::seeded_rng::SeededRng;
 
 const KEPT: u32 = 1000;
 
@@ -217,6 +220,48 @@ fn fill(engine: &mut TestEngine) -> u64 {
                 == [Err(Unavailable::StorageFailed)]
         })
         .expect("the disk fills up")
+}
+
+#[test]
+fn a_start_that_could_not_sync_is_made_good_by_the_next_one_before_a_power_cut() {
+    let mut failed_starts = 0;
+    for after in 0..8 {
+        for seed in 0..6 {
+            let disk = Disk::default();
+            let (engine, id) = engine_with_pings(disk.medium(), 20);
+            // A killed server, whose journal is ahead of its database.
+            drop(engine);
+            let clock = ManualClock::at(Timestamp::from_secs(1_800_000_000));
+            disk.fail_after(DiskOperation::Sync, after);
+            failed_starts += u32::from(open(disk.medium(), &clock, |_| {}).is_err());
+            disk.heal();
+            let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+            engine.execute(ping(7, PingKind::Success, body(8)));
+            disk.power_off();
+            drop(engine);
+            disk.power_on(&SeededRng::seeded(seed));
+            let engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+            assert_eq!(counts(&engine, id), (21, Some(21)), "{after} {seed}");
+        }
+    }
+    assert!(failed_starts > 6);
+}
+
+#[test]
+fn a_database_with_a_mark_of_lost_writes_is_rewritten_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let medium = || Medium::Directory(directory.path().into());
+    let (engine, id) = engine_with_pings(medium(), 3);
+    drop(engine);
+    let mark = directory.path().join("overdue.rewrite");
+    std::fs::write(&mark, "").unwrap();
+    for expected in [1, 0] {
+        let lines = log_lines_with("could not be synced before this start", || {
+            let engine = TestEngine::open(medium(), HousekeepingLimits::default());
+            assert_eq!(counts(&engine, id), (3, Some(3)));
+        });
+        assert_eq!((lines.len(), mark.exists()), (expected, false));
+    }
 }
 
 /// A small file system, which is unmounted when this is dropped.

@@ -5,6 +5,7 @@
 //! or missing.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use overdue::store::{BackendLog, Medium};
@@ -34,6 +35,16 @@ impl DiskOperation {
     pub(crate) const ALL: [Self; 4] = [Self::Read, Self::Write, Self::SetLen, Self::Sync];
 }
 
+/// Operations that fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FailingOperations {
+    pub(crate) operation: DiskOperation,
+    /// File whose operations fail; `None` for both files.
+    pub(crate) file: Option<FileOnDisk>,
+    /// True if the error is that of a full disk.
+    pub(crate) is_disk_full: bool,
+}
+
 /// Effect of a sync.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum SyncMode {
@@ -57,8 +68,8 @@ pub(crate) struct Disk(
 );
 
 /// One of the two files on a disk.
-#[derive(Clone, Copy, Debug)]
-enum FileOnDisk {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FileOnDisk {
     Database,
     Journal,
 }
@@ -90,6 +101,8 @@ struct DiskState {
     failed_reads: u64,
     /// Total number of bytes written.
     written: u64,
+    /// See [`Disk::has_lost_writes`].
+    has_lost_writes: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -112,8 +125,8 @@ enum UnsyncedWrite {
 
 #[derive(Debug)]
 enum DiskFault {
-    /// Operations of this kind fail after a number of successful ones.
-    FailsAfter(DiskOperation, u32),
+    /// These operations fail after a number of successful ones.
+    FailsAfter(FailingOperations, u32),
     /// The power fails after a number of writes, changes of length and syncs.
     PowerLossAfter(u32),
     /// Every operation fails.
@@ -163,6 +176,7 @@ impl Disk {
         Medium::Backend {
             database: Arc::new(self.database()),
             log: BackendLog::None,
+            has_lost_writes: self.has_lost_writes(),
         }
     }
 
@@ -174,12 +188,29 @@ impl Disk {
                 storage: file(FileOnDisk::Journal),
                 len: JOURNAL_BYTES,
             },
+            has_lost_writes: self.has_lost_writes(),
         }
+    }
+
+    /// Mark that a process leaves for the next one. It is in memory, like the lost writes: a power
+    /// cut removes both.
+    fn has_lost_writes(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.lock_state().has_lost_writes)
     }
 
     /// Makes operations of a kind fail after `after` successful ones.
     pub(crate) fn fail_after(&self, operation: DiskOperation, after: u32) {
-        self.lock_state().fault = Some(DiskFault::FailsAfter(operation, after));
+        let failing = FailingOperations {
+            operation,
+            file: None,
+            is_disk_full: false,
+        };
+        self.fail_operations_after(failing, after);
+    }
+
+    /// Makes operations fail after `after` successful ones.
+    pub(crate) fn fail_operations_after(&self, failing: FailingOperations, after: u32) {
+        self.lock_state().fault = Some(DiskFault::FailsAfter(failing, after));
     }
 
     /// Cuts the power after `after` more changes.
@@ -266,6 +297,11 @@ impl Disk {
         self.lock_state().fault = None;
     }
 
+    /// True if the power was cut and is not restored.
+    pub(crate) fn has_lost_power(&self) -> bool {
+        matches!(self.lock_state().fault, Some(DiskFault::PoweredOff))
+    }
+
     /// Makes every operation fail from now on. The owner can close the disk without another write.
     pub(crate) fn power_off(&self) {
         self.lock_state().fault = Some(DiskFault::PoweredOff);
@@ -293,6 +329,7 @@ impl Disk {
             }
             file.visible.clone_from(&file.durable);
         }
+        state.has_lost_writes.store(false, Ordering::Relaxed);
         state.fault = None;
     }
 
@@ -303,12 +340,18 @@ impl Disk {
 
 impl DiskState {
     /// Counts an operation. Returns an error if it fails.
-    fn check_fault(&mut self, operation: DiskOperation) -> io::Result<()> {
+    fn check_fault(&mut self, file: FileOnDisk, operation: DiskOperation) -> io::Result<()> {
         let failure = |what: &str| Err(io::Error::other(what));
         match &mut self.fault {
-            Some(DiskFault::FailsAfter(failing, after)) if *failing == operation => {
+            Some(DiskFault::FailsAfter(failing, after))
+                if failing.operation == operation
+                    && failing.file.is_none_or(|failing| failing == file) =>
+            {
                 match after.checked_sub(1) {
                     Some(left) => *after = left,
+                    None if failing.is_disk_full => {
+                        return Err(io::ErrorKind::StorageFull.into());
+                    }
                     None => return failure("input/output error"),
                 }
             }
@@ -353,13 +396,13 @@ impl FileState {
 impl redb::StorageBackend for DiskFile {
     fn len(&self) -> io::Result<u64> {
         let mut state = self.0.lock_state();
-        state.check_fault(DiskOperation::Read)?;
+        state.check_fault(self.1, DiskOperation::Read)?;
         Ok(state.file(self.1).visible.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let mut state = self.0.lock_state();
-        state.check_fault(DiskOperation::Read)?;
+        state.check_fault(self.1, DiskOperation::Read)?;
         let from = offset as usize;
         let is_database = matches!(self.1, FileOnDisk::Database);
         if is_database
@@ -383,7 +426,7 @@ impl redb::StorageBackend for DiskFile {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.0.lock_state();
-        state.check_fault(DiskOperation::SetLen)?;
+        state.check_fault(self.1, DiskOperation::SetLen)?;
         let is_database = matches!(self.1, FileOnDisk::Database);
         if is_database && state.capacity.is_some_and(|capacity| len > capacity) {
             return Err(io::ErrorKind::StorageFull.into());
@@ -406,7 +449,7 @@ impl redb::StorageBackend for DiskFile {
             let _ = released.recv();
         }
         let state = &mut *self.0.lock_state();
-        if let Err(error) = state.check_fault(DiskOperation::Sync) {
+        if let Err(error) = state.check_fault(self.1, DiskOperation::Sync) {
             // The system treats a failed write as done: reads see it, and no later sync writes it
             // (fsyncgate).
             if matches!(state.fault, Some(DiskFault::FailsAfter(..))) {
@@ -438,6 +481,6 @@ impl redb::StorageBackend for DiskFile {
                 .file(self.1)
                 .record(UnsyncedWrite::Write(offset as usize, data.to_vec()));
         }
-        state.check_fault(DiskOperation::Write)
+        state.check_fault(self.1, DiskOperation::Write)
     }
 }
