@@ -16,7 +16,7 @@ use overdue::engine::command::{Command, PingRequest, PingSignal, PingTarget};
 use overdue::engine::{self, HousekeepingLimits};
 use overdue::http;
 use overdue::operations::channel;
-use overdue::store::{FILE_NAME, Medium};
+use overdue::store::{FILE_NAME, JOURNAL_NAME, Medium, Store};
 use overdue::util::clock::ManualClock;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -460,6 +460,9 @@ async fn write_the_layout_of_this_release() {
     // Copied while the database is open, as after a crash, so there is a tail to replay. Copied
     // before the requests, because a key is stored again at its first use.
     std::fs::copy(directory.path().join(FILE_NAME), target.join(FILE_NAME)).unwrap();
+    let journal = std::fs::read(directory.path().join(JOURNAL_NAME)).unwrap();
+    let used = journal.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    std::fs::write(target.join(JOURNAL_NAME), &journal[..used]).unwrap();
     let asked = [
         request_paths(&site, &main, &other, &uuids).await,
         imported_data::request_paths(),
@@ -479,13 +482,49 @@ async fn write_the_layout_of_this_release() {
     .unwrap();
 }
 
+/// Copies the files of a layout to a directory. Its journal, if it has one, is kept without the
+/// zeros at its end; the header contains its length.
+fn copy_layout(layout: &Path, directory: &Path) {
+    std::fs::copy(layout.join(FILE_NAME), directory.join(FILE_NAME)).unwrap();
+    if let Ok(mut journal) = std::fs::read(layout.join(JOURNAL_NAME)) {
+        let length = u64::from_le_bytes(journal[28..36].try_into().unwrap());
+        journal.resize(length as usize, 0);
+        std::fs::write(directory.join(JOURNAL_NAME), journal).unwrap();
+    }
+}
+
+/// Number of pings in the log of a killed server, with its journal or without it.
+fn logged_pings(layout: &Path, has_journal: bool) -> u64 {
+    let directory = tempfile::tempdir().unwrap();
+    copy_layout(layout, directory.path());
+    if !has_journal {
+        std::fs::remove_file(directory.path().join(JOURNAL_NAME)).unwrap();
+    }
+    let store = Store::open(&Medium::Directory(directory.path().into())).unwrap();
+    store.snapshot().unwrap().log_len().unwrap()
+}
+
+#[test]
+fn the_journal_of_a_layout_contains_changes_that_its_database_lacks() {
+    let layouts = std::fs::read_dir(LAYOUTS).unwrap();
+    let mut journals = 0;
+    for layout in layouts.map(|entry| entry.unwrap().path()) {
+        if layout.join(JOURNAL_NAME).exists() {
+            let [alone, together] = [false, true].map(|has| logged_pings(&layout, has));
+            assert_ne!(alone, together, "{}", layout.display());
+            journals += 1;
+        }
+    }
+    assert!(journals > 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_layout_answers_as_it_did() {
     let mut layouts = 0;
     for entry in std::fs::read_dir(LAYOUTS).unwrap() {
         let layout = entry.unwrap().path();
         let directory = tempfile::tempdir().unwrap();
-        std::fs::copy(layout.join(FILE_NAME), directory.path().join(FILE_NAME)).unwrap();
+        copy_layout(&layout, directory.path());
         let text = std::fs::read_to_string(layout.join("answers.jsonl")).unwrap();
         let (now, lines) = text.split_once('\n').unwrap();
         let site = LayoutServer::open(

@@ -24,12 +24,12 @@ use overdue::util::random::Random;
 use redb::{ReadableDatabase as _, TableDefinition};
 use serde_json::{Value, json};
 
-use super::{LAYOUTS, LayoutServer, get};
+use super::{LAYOUTS, LayoutServer, copy_layout, get};
 use crate::config::{ALLOW_ALL, parse_document};
 use crate::support::engine::TestEngine;
 
 /// Layouts whose files have these contents.
-pub(super) const LAYOUTS_WITH_IMPORTS: [&str; 2] = ["11", "12"];
+pub(super) const LAYOUTS_WITH_IMPORTS: [&str; 3] = ["11", "12", "16"];
 
 const SECRET: &str = "s3cret-of-the-old-server";
 /// Keys: one imported together with its plain text, one imported as a digest and used since, and
@@ -332,11 +332,7 @@ fn leftover_pings(directory: &Path, seen: &BTreeSet<CheckId>) -> (u64, bool) {
 fn leftovers_of_an_import_are_removed_from_the_file() {
     for layout in LAYOUTS_WITH_IMPORTS {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::copy(
-            Path::new(LAYOUTS).join(layout).join(FILE_NAME),
-            directory.path().join(FILE_NAME),
-        )
-        .unwrap();
+        copy_layout(&Path::new(LAYOUTS).join(layout), directory.path());
         let open = || {
             TestEngine::open(
                 Medium::Directory(directory.path().into()),
