@@ -57,6 +57,8 @@ pub(crate) enum Measurement {
     /// Memory while 100,000 alerts wait for a channel that is dead, and how long they take once it
     /// is back (3 minutes)
     Waiting,
+    /// Time to the first answer after SIGKILL under load, with the journal and without it, in turns
+    Journal,
     /// Memory, disk and start at 1,000 to 1,000,000 checks, plotted in benches/growth.svg (2
     /// minutes)
     Growth,
@@ -92,6 +94,7 @@ impl Measurement {
             Self::Backup => backup::backup(setup),
             Self::Import => imports::imports(setup),
             Self::Waiting => waiting::waiting(setup),
+            Self::Journal => start::with_and_without_journal(setup),
             Self::Growth => growth::growth(setup),
         }
     }

@@ -44,7 +44,7 @@ impl MeasuredServer {
             TempDir::with_prefix_in("bench-", directory.unwrap_or(Path::new(DIRECTORY)))?;
         let endpoint = free_endpoint()?;
         let binary = server.map_or_else(build_server, |server| Ok(server.to_owned()))?;
-        let child = serve(&binary, directory.path(), &endpoint)?;
+        let child = serve(&binary, directory.path(), &endpoint, &[])?;
         let mut server = Self {
             binary,
             directory,
@@ -150,7 +150,12 @@ pub(crate) fn free_endpoint() -> Result<Endpoint> {
 }
 
 /// Starts a server on this database.
-pub(crate) fn serve(binary: &Path, data: &Path, endpoint: &Endpoint) -> Result<Child> {
+pub(crate) fn serve(
+    binary: &Path,
+    data: &Path,
+    endpoint: &Endpoint,
+    flags: &[&str],
+) -> Result<Child> {
     let mut serve = Command::new(binary);
     serve
         .args([
@@ -161,7 +166,8 @@ pub(crate) fn serve(binary: &Path, data: &Path, endpoint: &Endpoint) -> Result<C
             &endpoint.address().to_string(),
             "--data",
         ])
-        .arg(data);
+        .arg(data)
+        .args(flags);
     Ok(serve
         .stdin(Stdio::null())
         .stdout(Stdio::null())

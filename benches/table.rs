@@ -6,7 +6,8 @@
 //! cargo bench --bench table                   the usual rows, about 10 minutes
 //! cargo bench --bench table -- pings list     these alone
 //! cargo bench --bench table -- --help         all names
-//! cargo bench --bench table -- detection alerts waiting backup turnovers growth    the long ones
+//! cargo bench --bench table -- detection alerts waiting    three of the long ones
+//! cargo bench --bench table -- backup turnovers journal growth    the other long ones
 //! cargo bench --bench wheel                   the row of the timing wheel
 //! ```
 //!
@@ -42,8 +43,8 @@ use measurements::{BenchSetup, Measurement, TableRow};
 #[derive(Parser)]
 #[command(name = "table")]
 struct TableOptions {
-    /// Measurements to run; the long ones (turnovers, detection, alerts, waiting, backup, growth)
-    /// have to be named
+    /// Measurements to run; the long ones (turnovers, detection, alerts, waiting, backup, journal,
+    /// growth) have to be named
     rows: Vec<Measurement>,
     /// Turns of each load
     #[arg(long, default_value_t = 3)]

@@ -52,8 +52,13 @@ impl MeasuredServer {
 
     /// Starts it again once it has ended; returns the time until a ping was answered.
     pub(super) fn restart(&mut self) -> Result<Duration> {
+        self.restart_with(&[])
+    }
+
+    /// Starts it again with further flags.
+    pub(super) fn restart_with(&mut self, flags: &[&str]) -> Result<Duration> {
         let start = Instant::now();
-        self.child = serve(&self.binary, self.directory.path(), &self.endpoint)?;
+        self.child = serve(&self.binary, self.directory.path(), &self.endpoint, flags)?;
         wait_until_ready(
             &mut self.child,
             &self.endpoint,

@@ -37,41 +37,101 @@ pub(super) fn after_stop(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     Ok(lines)
 }
 
+/// Times from start to the first answered ping after SIGKILL, and pings before it.
+#[derive(Default)]
+struct Kills {
+    seconds: Vec<f64>,
+    answered: u64,
+    logged: u64,
+}
+
+impl Kills {
+    /// Kills the server under load and starts it again with these flags.
+    fn kill(
+        &mut self,
+        setup: &BenchSetup,
+        server: &mut MeasuredServer,
+        checks: u64,
+        flags: &[&str],
+    ) -> Result<()> {
+        let before = server.endpoint.logged_pings(&server.api_key)?;
+        self.answered += killed_while_pinged(setup, server, checks)?;
+        self.seconds.push(server.restart_with(flags)?.as_secs_f64());
+        // One ping has shown that it is ready.
+        self.logged += server.endpoint.logged_pings(&server.api_key)? - before - 1;
+        Ok(())
+    }
+
+    /// Rows of the table.
+    ///
+    /// # Errors
+    /// Returns an error if an answered ping is not in the log.
+    fn into_rows(self, what: String) -> Result<Vec<TableRow>> {
+        let Self {
+            seconds,
+            answered,
+            logged,
+        } = self;
+        if logged < answered {
+            return Err(format!(
+                "{answered} pings were answered before SIGKILL, {logged} of them are in the log"
+            )
+            .into());
+        }
+        let counts = format!(
+            "{} answered, {} logged",
+            thousands(answered as f64),
+            thousands(logged as f64)
+        );
+        Ok(vec![
+            TableRow::new(what, "2.0 s", format!("{:.3} s", median(seconds))),
+            TableRow::new("pings before SIGKILL", "none lost", counts),
+        ])
+    }
+}
+
 /// Measures the time to the first answered ping after SIGKILL under load, and tests that all
 /// answered pings are stored.
 pub(super) fn after_kill(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(100_000);
     let mut server = setup.start_filled_server(checks, 10)?;
-    let mut times = Vec::new();
-    let mut answered = 0;
-    let mut logged = 0;
+    let mut kills = Kills::default();
     for _ in 0..setup.rounds {
-        let before = server.endpoint.logged_pings(&server.api_key)?;
-        answered += killed_while_pinged(setup, &mut server, checks)?;
-        times.push(server.restart()?.as_secs_f64());
-        // One ping has shown that it is ready.
-        logged += server.endpoint.logged_pings(&server.api_key)? - before - 1;
-    }
-    if logged < answered {
-        return Err(format!(
-            "{answered} pings were answered before SIGKILL, {logged} of them are in the log"
-        )
-        .into());
+        kills.kill(setup, &mut server, checks, &[])?;
     }
     let pings = thousands(10.0 * checks as f64);
     let checks = thousands(checks as f64);
-    let what = format!(
+    kills.into_rows(format!(
         "ready to answer after SIGKILL under load, {checks} checks, {pings} and more logged pings"
-    );
-    let counts = format!(
-        "{} answered, {} logged",
-        thousands(answered as f64),
-        thousands(logged as f64)
-    );
-    Ok(vec![
-        TableRow::new(what, "2.0 s", format!("{:.3} s", median(times))),
-        TableRow::new("pings before SIGKILL", "none lost", counts),
-    ])
+    ))
+}
+
+/// Measures the same with the journal and with `--journal off`, in turns on one database.
+pub(super) fn with_and_without_journal(setup: &BenchSetup) -> Result<Vec<TableRow>> {
+    const FLAGS: [&[&str]; 2] = [&[], &["--journal", "off"]];
+    let checks = setup.scaled(100_000);
+    let mut server = setup.start_filled_server(checks, 10)?;
+    let mut kills = [Kills::default(), Kills::default()];
+    for _ in 0..setup.rounds {
+        for (flags, kills) in FLAGS.into_iter().zip(&mut kills) {
+            server.stop()?;
+            server.restart_with(flags)?;
+            kills.kill(setup, &mut server, checks, flags)?;
+        }
+    }
+    let mut rows = Vec::new();
+    for (flags, kills) in FLAGS.into_iter().zip(kills) {
+        let mode = if flags.is_empty() {
+            "with the journal"
+        } else {
+            "with --journal off"
+        };
+        let checks = thousands(checks as f64);
+        rows.extend(kills.into_rows(format!(
+            "ready to answer after SIGKILL under load, {checks} checks, {mode}"
+        ))?);
+    }
+    Ok(rows)
 }
 
 /// Kills the server under load; returns the number of pings that it answered successfully until
