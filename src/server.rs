@@ -170,7 +170,7 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
     let outbound = Outbound::new(config.outbound.clone(), &Clock::System, Random::System)
         .map_err(ServeError::Outbound)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        // A task that blocks must not delay the signs of life of a leader.
+        // A task that blocks must not delay the heartbeats of a leader.
         .worker_threads(if config.cluster.is_some() { 2 } else { 1 })
         .enable_all()
         .build()

@@ -9,7 +9,9 @@
 //! | part | contents |
 //! | --- | --- |
 //! | `etcd` | client of etcd |
+//! | `key_values` | interface of etcd that `log` uses |
 //! | `log` | keys of the cluster in etcd: records, epoch, heartbeats, machines |
+//! | `replica` | database that applies the records of the log, up to a takeover |
 //! | `lease` | leadership of this machine |
 //! | `follower` | follows the log, and takes over |
 //! | `leader` | tasks of a leader in addition to the tasks of any server |
@@ -42,12 +44,20 @@ pub use command::{
     ClusterStatus, MemberStatus, NodeRole, NodeStatus, create_cluster, forget_node, leave_cluster,
     read_status,
 };
-use etcd::{Etcd, EtcdConfig, EtcdIdentity, EtcdTls, EtcdUrl};
+pub use etcd::{
+    Compare, Etcd, EtcdError, KeyValue, Op, RangeReply, Refusal, RefusalKind, TransactionReply,
+};
+use etcd::{EtcdConfig, EtcdIdentity, EtcdTls, EtcdUrl};
 use follower::Follower;
 use forward::{Forwarder, ForwarderConfig};
+pub use key_values::KeyValueStore;
 pub(super) use leader::Leader;
-use log::ClusterLog;
+pub use leader::copied_place;
+pub use log::{
+    BeatRow, ClusterLog, ClusterRow, ClusterView, EpochRow, FencedError, LogRead, NodeRow,
+};
 use peer::{PeerConnector, PeerPort, PeerSecret, PeerService};
+pub use replica::{CatchUp, Replica, ReplicaError};
 use sd_notify::NotifyState;
 
 mod clock_comparison;
@@ -55,10 +65,12 @@ mod command;
 pub(crate) mod etcd;
 mod follower;
 pub(crate) mod forward;
+mod key_values;
 mod leader;
 mod lease;
 mod log;
 pub(crate) mod peer;
+mod replica;
 mod snapshot;
 mod splice;
 

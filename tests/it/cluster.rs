@@ -12,11 +12,14 @@ use overdue::domain::timestamp::Timestamp;
 use overdue::engine::command::Unavailable;
 use overdue::engine::{self, EngineConfig, Handle, HousekeepingLimits, Leadership, WriterExit};
 use overdue::store::{
-    FollowError, FollowerStore, Medium, ProgressReporter, SharedLog, Store, StoreError,
+    FILE_NAME, FollowError, FollowerStore, Medium, ProgressReporter, SCHEMA, SharedLog, Store,
+    StoreError,
 };
 use overdue::util::clock::{Clock, ManualClock};
 use overdue::util::random::Random;
+use redb::ReadableDatabase as _;
 
+use crate::layouts::LAYOUTS;
 use crate::support::commands::ping;
 use crate::support::engine::{TestEngine, create_check_command, open};
 
@@ -241,4 +244,79 @@ fn a_database_of_a_cluster_is_not_changed_alone() {
         refused.to_string().contains("overdue cluster init"),
         "{refused}"
     );
+}
+
+/// Data directory with a database of the cluster that an earlier release wrote, or one that a newer
+/// release has migrated.
+fn new_node_with_schema(schema: Option<u64>) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join(FILE_NAME);
+    std::fs::copy(Path::new(LAYOUTS).join("12").join(FILE_NAME), &file).unwrap();
+    let database = redb::Database::open(&file).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let meta = redb::TableDefinition::<&str, &[u8]>::new("meta");
+    let mut table = transaction.open_table(meta).unwrap();
+    let mut set = |name, number: u64| {
+        table.insert(name, number.to_le_bytes().as_slice()).unwrap();
+    };
+    set("log_database", CLUSTER);
+    set("clustered", 1);
+    if let Some(schema) = schema {
+        set("schema", schema);
+    }
+    drop(table);
+    transaction.commit().unwrap();
+    directory
+}
+
+/// Version of the layout of a closed database.
+fn stored_schema(directory: &Path) -> u64 {
+    let database = redb::Database::open(directory.join(FILE_NAME)).unwrap();
+    let transaction = database.begin_read().unwrap();
+    let meta = redb::TableDefinition::<&str, &[u8]>::new("meta");
+    let table = transaction.open_table(meta).unwrap();
+    let schema = table.get("schema").unwrap().unwrap();
+    u64::from_le_bytes(schema.value().try_into().unwrap())
+}
+
+#[test]
+fn a_follower_migrates_its_database_when_the_log_states_a_newer_layout() {
+    let clock = ManualClock::at(Timestamp::from_secs(1_900_000_000));
+    let (first, second) = (new_node_with_schema(None), new_node_with_schema(None));
+    let log = RecordedLog::default();
+    let mut leader = lead(first.path(), 1, &log, &clock);
+    leader.create_project(5);
+    let expected = rows(&leader.handle);
+    drop(leader);
+    let mut follower = follow(second.path());
+    assert_eq!(follower.place(), 0);
+    drop(follower);
+    assert_eq!(
+        stored_schema(second.path()),
+        12,
+        "opening it changes nothing"
+    );
+    follower = follow(second.path());
+    apply(&mut follower, &log.records_after(0)).unwrap();
+    follower.sync().unwrap();
+    drop(follower);
+    assert_eq!(stored_schema(second.path()), SCHEMA);
+    let next = lead(second.path(), 2, &log, &clock);
+    assert_eq!(rows(&next.handle), expected);
+}
+
+#[test]
+fn a_database_with_a_newer_layout_than_the_log_does_not_follow() {
+    let clock = ManualClock::at(Timestamp::from_secs(1_900_000_000));
+    let first = new_node_with_schema(None);
+    let second = new_node_with_schema(Some(SCHEMA + 1));
+    let log = RecordedLog::default();
+    drop(lead(first.path(), 1, &log, &clock));
+    let mut follower = follow(second.path());
+    let result = apply(&mut follower, &log.records_after(0));
+    assert!(
+        matches!(result, Err(FollowError::NewerLayout)),
+        "{result:?}"
+    );
+    assert_eq!(follower.place(), 0);
 }

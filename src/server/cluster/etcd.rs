@@ -25,9 +25,9 @@ use self::messages::{
     RangeResponse, StatusResponse, TxnResponse,
 };
 use crate::outbound::Outbound;
-pub(crate) use error::{EtcdError, RefusalKind};
+pub use error::{EtcdError, Refusal, RefusalKind};
 pub(crate) use tls::{EtcdIdentity, EtcdTls};
-pub(crate) use transaction::{Compare, KeyValue, Op, TransactionReply};
+pub use transaction::{Compare, KeyValue, Op, TransactionReply};
 pub(crate) use url::{EtcdConfigError, EtcdEndpoint, EtcdUrl, EtcdUser};
 
 mod endpoint;
@@ -56,13 +56,13 @@ pub(crate) struct EtcdConfig {
 
 /// Result of a read of several keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct RangeReply {
+pub struct RangeReply {
     /// Keys in ascending order.
-    pub(crate) key_values: Vec<KeyValue>,
+    pub key_values: Vec<KeyValue>,
     /// True if the limit left out keys.
-    pub(crate) has_more: bool,
+    pub has_more: bool,
     /// Revision of the key space that was read.
-    pub(crate) revision: i64,
+    pub revision: i64,
 }
 
 /// Status of a member of the cluster.
@@ -82,7 +82,7 @@ pub(crate) struct EndpointStatus {
 
 /// Client of an etcd cluster. Clones share the connections, one for each endpoint.
 #[derive(Clone)]
-pub(crate) struct Etcd {
+pub struct Etcd {
     inner: Arc<EtcdInner>,
 }
 
@@ -166,15 +166,6 @@ impl Etcd {
             has_more: response.more,
             revision: response.header.unwrap_or_default().revision,
         })
-    }
-
-    /// Reads a key. The read is linearizable.
-    ///
-    /// # Errors
-    /// If no endpoint answered, or if etcd refused.
-    pub(crate) async fn get(&self, key: impl Into<Bytes>) -> Result<Option<KeyValue>, EtcdError> {
-        let reply = self.range(key, Bytes::new(), 0, true).await?;
-        Ok(reply.key_values.into_iter().next())
     }
 
     /// Executes `then` if all conditions hold, else `otherwise`, as one step.

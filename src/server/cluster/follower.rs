@@ -15,6 +15,7 @@ use super::forward::{LeaderState, PeerAddress};
 use super::lease::Lease;
 use super::log::{ClusterLog, ClusterView, EpochRow, NodeRow};
 use super::peer::PeerConnector;
+use super::replica::{Replica, ReplicaError};
 use super::snapshot;
 use crate::server::ServeError;
 use crate::server::startup_progress::startup_progress;
@@ -54,9 +55,7 @@ pub(super) struct Follower {
     pub(super) log: ClusterLog,
     pub(super) directory: PathBuf,
     /// `None` while there is no database that can follow.
-    store: Option<FollowerStore>,
-    /// True if the last record in the database is known to be that of the log.
-    is_verified: bool,
+    replica: Option<Replica>,
     connector: PeerConnector,
     leader: watch::Sender<LeaderState>,
     clock: Clock,
@@ -109,8 +108,7 @@ impl Follower {
             address: config.advertised.clone(),
             log,
             directory,
-            store: None,
-            is_verified: false,
+            replica: None,
             connector,
             leader: watch::Sender::new(LeaderState::Unknown),
             silence: Silence {
@@ -144,11 +142,11 @@ impl Follower {
     }
 
     fn open_store(&mut self) -> Result<(), StoreError> {
-        self.is_verified = false;
-        self.store = if self.directory.join(FILE_NAME).exists() {
+        self.replica = if self.directory.join(FILE_NAME).exists() {
             let medium = Medium::Directory(self.directory.clone());
             let progress = startup_progress(self.last_progress.clone());
-            Some(FollowerStore::open(&medium, &progress)?)
+            let store = FollowerStore::open(&medium, &progress)?;
+            Some(Replica::new(self.log.clone(), store))
         } else {
             None
         };
@@ -223,22 +221,22 @@ impl Follower {
         if self.finish_copy().await? {
             return Ok(None);
         }
-        let must_copy = match &self.store {
+        let must_copy = match &self.replica {
             None => true,
-            Some(store) if store.cluster() != cluster.id => {
+            Some(replica) if replica.cluster() != cluster.id => {
                 return Err(PollError::Fatal(ServeError::Cluster(
                     "the database of this machine belongs to another cluster: move its data \
                      directory away, and this machine gets a copy from the leader"
                         .into(),
                 )));
             }
-            Some(store) => store.place() < view.trimmed,
+            Some(replica) => replica.is_outdated(&view),
         };
         if must_copy {
             return Err(PollError::Outdated);
         }
-        if !self.is_verified {
-            self.verify_history(view.trimmed).await?;
+        if let Some(replica) = &mut self.replica {
+            replica.verify_history(view.trimmed).await?;
         }
         self.catch_up(false).await?;
         self.sync_if_due()?;
@@ -279,48 +277,17 @@ impl Follower {
         });
     }
 
-    /// Verifies that the database and the log have the same history.
-    async fn verify_history(&mut self, trimmed: u64) -> Result<(), PollError> {
-        let Some(store) = &self.store else {
-            return Ok(());
-        };
-        let place = store.place();
-        // Trimmed records are in the databases of several machines.
-        if place > trimmed {
-            let read = self.log.read(place, true).await?;
-            let record = read.records.first().map(|record| &**record);
-            if record.is_none() && self.log.view().await?.trimmed >= place {
-                // It was trimmed in the meantime.
-                return Ok(());
-            }
-            store
-                .verify_last(record)
-                .map_err(|error| PollError::Fatal(ServeError::Follow(error)))?;
-        }
-        self.is_verified = true;
-        Ok(())
-    }
-
     /// Applies records of the log: up to the end if the reads are linearizable, else for a short
     /// time.
     async fn catch_up(&mut self, is_linearizable: bool) -> Result<(), PollError> {
         let began_at = self.clock.uptime();
-        while let Some(store) = &mut self.store {
-            let next = store.place() + 1;
-            let read = self.log.read(next, is_linearizable).await?;
-            if read.is_trimmed {
-                return Err(PollError::Outdated);
-            }
-            match store.apply(read.records.iter().map(|record| &**record)) {
-                Ok(()) => {}
-                Err(FollowError::NewerLayout) => return Err(PollError::Outdated),
-                Err(error) => return Err(PollError::Fatal(ServeError::Follow(error))),
-            }
+        while let Some(replica) = &mut self.replica {
+            let read = replica.catch_up(is_linearizable).await?;
             self.last_progress.record(self.clock.uptime());
             self.sync_if_due()?;
             self.announce_if_due().await?;
             let is_late = self.clock.uptime() >= began_at + MAX_CATCH_UP_TIME;
-            if read.records.is_empty() || !is_linearizable && (read.is_end || is_late) {
+            if read.is_empty || !is_linearizable && (read.is_end || is_late) {
                 break;
             }
         }
@@ -330,9 +297,9 @@ impl Follower {
     fn sync_if_due(&mut self) -> Result<(), PollError> {
         let now = self.clock.uptime();
         if now >= self.synced_at + SYNC_INTERVAL
-            && let Some(store) = &mut self.store
+            && let Some(replica) = &mut self.replica
         {
-            store
+            replica
                 .sync()
                 .map_err(|error| PollError::Fatal(ServeError::Store(error)))?;
             self.synced_at = now;
@@ -348,14 +315,14 @@ impl Follower {
         if !is_due {
             return Ok(());
         }
-        let Some(store) = &self.store else {
+        let Some(replica) = &self.replica else {
             return Ok(());
         };
         let node = NodeRow {
             address: self.address.clone(),
             release: env!("CARGO_PKG_VERSION").into(),
-            place: store.place(),
-            synced: store.synced_place(),
+            place: replica.place(),
+            synced: replica.synced_place(),
             clock: self.clock.now().micros(),
         };
         let nodes = self.log.nodes().await?;
@@ -378,7 +345,7 @@ impl Follower {
     /// True if there is no leader, and this machine may become it.
     fn may_take_over(&mut self, view: &ClusterView) -> bool {
         let now = self.clock.uptime();
-        let place = self.store.as_ref().map_or(0, FollowerStore::place);
+        let place = self.replica.as_ref().map_or(0, Replica::place);
         let is_vacant = match &view.beat {
             _ if view.epoch.epoch == 0 => true,
             Some(beat) if has_released(view) => {
@@ -415,7 +382,7 @@ impl Follower {
         let Some(fence) = self.log.take_over(&view.epoch_value, &epoch).await? else {
             return Ok(None);
         };
-        let place = self.store.as_ref().map_or(0, FollowerStore::place);
+        let place = self.replica.as_ref().map_or(0, Replica::place);
         let lease = Lease::new(
             self.log.clone(),
             (fence, epoch.epoch),
@@ -438,19 +405,14 @@ impl Follower {
         former: &ClusterView,
     ) -> Result<(), PollError> {
         self.catch_up(true).await?;
-        let trimmed = self.log.view().await?.trimmed;
-        let last = former.beat.as_ref().map_or(0, |beat| beat.place);
-        let Some(store) = &mut self.store else {
+        let Some(mut replica) = self.replica.take() else {
             return Err(PollError::Outdated);
         };
-        if store.place() < trimmed.max(last) {
-            return Err(PollError::Outdated);
+        if let Err(error) = replica.finish_takeover(former).await {
+            self.replica = Some(replica);
+            return Err(error.into());
         }
-        lease.set_place(store.place());
-        store
-            .sync()
-            .map_err(|error| PollError::Fatal(ServeError::Store(error)))?;
-        self.store = None;
+        lease.set_place(replica.place());
         Ok(())
     }
 
@@ -462,7 +424,7 @@ impl Follower {
             return self.log_once(message.into());
         };
         tracing::info!(%address, "copying the database of the leader");
-        self.store = None;
+        self.replica = None;
         let connector = self.connector.clone();
         let directory = self.directory.clone();
         self.copying = Some(tokio::spawn(async move {
@@ -515,5 +477,18 @@ enum PollError {
 impl From<EtcdError> for PollError {
     fn from(error: EtcdError) -> Self {
         Self::Etcd(error)
+    }
+}
+
+impl From<ReplicaError> for PollError {
+    fn from(error: ReplicaError) -> Self {
+        match error {
+            ReplicaError::Etcd(error) => Self::Etcd(error),
+            ReplicaError::Outdated => Self::Outdated,
+            ReplicaError::Follow(FollowError::Store(error)) => {
+                Self::Fatal(ServeError::Store(error))
+            }
+            ReplicaError::Follow(error) => Self::Fatal(ServeError::Follow(error)),
+        }
     }
 }

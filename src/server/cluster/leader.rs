@@ -179,20 +179,11 @@ impl Trimming {
             let absent = u64::try_from(ABSENCE_TIMEOUT.as_micros()).unwrap_or(u64::MAX);
             now.abs_diff(node.clock) < absent
         };
-        let mut synced: Vec<u64> = nodes
-            .iter()
-            .filter(|(_, node)| is_present(node))
-            .map(|(_, node)| node.synced)
-            .collect();
-        synced.sort_unstable_by(|one, other| other.cmp(one));
+        let present = nodes.iter().filter(|(_, node)| is_present(node));
+        let synced = present.map(|(_, node)| node.synced).collect();
         let oldest = self.positions.front().copied().unwrap_or_default();
         let is_too_long = appended - oldest.0 > MAX_LOG_BYTES;
-        let copied = match synced.get(COPIES - 1) {
-            Some(place) if !is_too_long => *place,
-            None if !is_too_long => 0,
-            // A machine that is behind copies the database.
-            _ => synced.first().copied().unwrap_or(0),
-        };
+        let copied = copied_place(synced, is_too_long);
         let uptime = handle.clock().uptime();
         let is_before_tail = |(bytes, _): &&(u64, u64)| appended - bytes >= TAIL_BYTES;
         let before_tail = match self.positions.iter().rev().find(is_before_tail) {
@@ -220,5 +211,17 @@ impl Trimming {
             self.positions.pop_front();
         }
         Ok(())
+    }
+}
+
+/// Place up to which enough databases contain the records of the log, so that it may be trimmed.
+/// `synced`: places up to which the machines have synced their databases.
+pub fn copied_place(mut synced: Vec<u64>, is_too_long: bool) -> u64 {
+    synced.sort_unstable_by(|one, other| other.cmp(one));
+    match synced.get(COPIES - 1) {
+        Some(place) if !is_too_long => *place,
+        None if !is_too_long => 0,
+        // A machine that is behind copies the database.
+        _ => synced.first().copied().unwrap_or(0),
     }
 }

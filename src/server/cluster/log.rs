@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::etcd::{Compare, Etcd, EtcdError, KeyValue, Op};
+use super::key_values::KeyValueStore;
 use crate::store::log_record_len;
 
 /// Maximum bytes of a record in one key. etcd refuses requests of more than 1.5 MiB.
@@ -19,83 +20,85 @@ const MAX_READ_BYTES: usize = 64 << 20;
 
 /// Cluster, written once.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct ClusterRow {
+pub struct ClusterRow {
     /// Random number of the cluster, which its databases share.
-    pub(super) id: u64,
+    pub id: u64,
     /// Version of the format of records and keys.
-    pub(super) format: u64,
+    pub format: u64,
 }
 
 /// Epoch: the time for which one machine leads.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct EpochRow {
+pub struct EpochRow {
     /// Number of the epoch; 0 before the first leader.
-    pub(super) epoch: u64,
+    pub epoch: u64,
     /// Name of the leader.
-    pub(super) node: String,
+    pub node: String,
     /// Address of its peer port, `HOST:PORT`.
-    pub(super) address: String,
+    pub address: String,
     /// Random number, so that no two machines write the same value.
-    pub(super) nonce: u64,
+    pub nonce: u64,
 }
 
 /// Heartbeat of a leader.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct BeatRow {
-    pub(super) epoch: u64,
+pub struct BeatRow {
+    /// Epoch of the leader.
+    pub epoch: u64,
     /// Number of heartbeats of this leader.
-    pub(super) count: u64,
+    pub count: u64,
     /// Place of its last record.
-    pub(super) place: u64,
+    pub place: u64,
     /// True if the leader has stopped: another machine takes over at once.
-    pub(super) is_released: bool,
+    pub is_released: bool,
 }
 
 /// Machine of a cluster, as it announces itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct NodeRow {
+pub struct NodeRow {
     /// Address of its peer port, `HOST:PORT`.
-    pub(super) address: String,
+    pub address: String,
     /// Release of overdue.
-    pub(super) release: String,
+    pub release: String,
     /// Place of the last record in its database.
-    pub(super) place: u64,
+    pub place: u64,
     /// Place up to which its database is synced.
-    pub(super) synced: u64,
+    pub synced: u64,
     /// Its clock, in microseconds since 1970.
-    pub(super) clock: i64,
+    pub clock: i64,
 }
 
 /// State of a cluster at one revision.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct ClusterView {
+pub struct ClusterView {
     /// `None` before `overdue cluster init`.
-    pub(super) cluster: Option<ClusterRow>,
-    pub(super) epoch: EpochRow,
+    pub cluster: Option<ClusterRow>,
+    /// Last epoch.
+    pub epoch: EpochRow,
     /// Stored value of the epoch, for a takeover.
-    pub(super) epoch_value: Bytes,
+    pub epoch_value: Bytes,
     /// `None` before the first leader.
-    pub(super) beat: Option<BeatRow>,
+    pub beat: Option<BeatRow>,
     /// Place up to which records were removed.
-    pub(super) trimmed: u64,
+    pub trimmed: u64,
     /// Stored value of that place, if there is one.
-    pub(super) trimmed_value: Option<Bytes>,
+    pub trimmed_value: Option<Bytes>,
 }
 
 /// Records that were read from the log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct LogRead {
+pub struct LogRead {
     /// Records from the wanted place on, without a gap.
-    pub(super) records: Vec<Bytes>,
+    pub records: Vec<Bytes>,
     /// True if the first record is missing although there are later ones: it was trimmed.
-    pub(super) is_trimmed: bool,
+    pub is_trimmed: bool,
     /// True if there were no further records.
-    pub(super) is_end: bool,
+    pub is_end: bool,
 }
 
 /// Error of a change by a leader.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum FencedError {
+pub enum FencedError {
     /// Another machine leads.
     Fenced,
     /// It is unknown if the change was made, or etcd refused it.
@@ -110,14 +113,14 @@ impl From<EtcdError> for FencedError {
 
 /// Access to the keys of a cluster. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct ClusterLog {
-    etcd: Etcd,
+pub struct ClusterLog<S = Etcd> {
+    etcd: S,
     prefix: String,
 }
 
-impl ClusterLog {
+impl<S: KeyValueStore> ClusterLog<S> {
     /// Returns the access to the keys below a prefix.
-    pub(super) fn new(etcd: Etcd, prefix: &str) -> Self {
+    pub fn new(etcd: S, prefix: &str) -> Self {
         Self {
             etcd,
             prefix: format!("{prefix}/"),
@@ -125,7 +128,7 @@ impl ClusterLog {
     }
 
     /// Client of etcd.
-    pub(super) fn etcd(&self) -> &Etcd {
+    pub fn etcd(&self) -> &S {
         &self.etcd
     }
 
@@ -153,8 +156,8 @@ impl ClusterLog {
     /// Creates the keys of a new cluster. Returns false if there is one already.
     ///
     /// # Errors
-    /// See [`Etcd::transact`].
-    pub(super) async fn create(&self, cluster: &ClusterRow) -> Result<bool, EtcdError> {
+    /// See [`KeyValueStore::transact`].
+    pub async fn create(&self, cluster: &ClusterRow) -> Result<bool, EtcdError> {
         let is_missing = Compare::Missing {
             key: self.key("cluster"),
         };
@@ -176,8 +179,8 @@ impl ClusterLog {
     /// Returns the current state of the cluster.
     ///
     /// # Errors
-    /// See [`Etcd::transact`].
-    pub(super) async fn view(&self) -> Result<ClusterView, EtcdError> {
+    /// See [`KeyValueStore::transact`].
+    pub async fn view(&self) -> Result<ClusterView, EtcdError> {
         let gets = ["cluster", "epoch", "beat", "trimmed"].map(|name| Op::Get {
             key: self.key(name),
         });
@@ -204,7 +207,7 @@ impl ClusterLog {
     ///
     /// # Errors
     /// Returns an error if it is unknown which machine leads.
-    pub(super) async fn take_over(
+    pub async fn take_over(
         &self,
         replaced: &Bytes,
         row: &EpochRow,
@@ -230,7 +233,7 @@ impl ClusterLog {
     ///
     /// # Errors
     /// See [`FencedError`].
-    pub(super) async fn put_beat(&self, fence: &Bytes, beat: &BeatRow) -> Result<(), FencedError> {
+    pub async fn put_beat(&self, fence: &Bytes, beat: &BeatRow) -> Result<(), FencedError> {
         let put = Op::Put {
             key: self.key("beat"),
             value: encode(beat),
@@ -255,7 +258,7 @@ impl ClusterLog {
     ///
     /// # Errors
     /// See [`FencedError`]. After an unknown result, the same call may be repeated.
-    pub(super) async fn append(
+    pub async fn append(
         &self,
         fence: &Bytes,
         place: u64,
@@ -297,12 +300,8 @@ impl ClusterLog {
     /// the newest ones.
     ///
     /// # Errors
-    /// See [`Etcd::range`].
-    pub(super) async fn read(
-        &self,
-        from: u64,
-        is_linearizable: bool,
-    ) -> Result<LogRead, EtcdError> {
+    /// See [`KeyValueStore::range`].
+    pub async fn read(&self, from: u64, is_linearizable: bool) -> Result<LogRead, EtcdError> {
         let end = self.key("log0");
         let reply = self
             .etcd
@@ -368,7 +367,7 @@ impl ClusterLog {
     ///
     /// # Errors
     /// See [`FencedError`].
-    pub(super) async fn trim(
+    pub async fn trim(
         &self,
         fence: &Bytes,
         view: &ClusterView,
@@ -401,8 +400,8 @@ impl ClusterLog {
     /// Announces this machine.
     ///
     /// # Errors
-    /// See [`Etcd::transact`].
-    pub(super) async fn announce(&self, name: &str, node: &NodeRow) -> Result<(), EtcdError> {
+    /// See [`KeyValueStore::transact`].
+    pub async fn announce(&self, name: &str, node: &NodeRow) -> Result<(), EtcdError> {
         let put = Op::Put {
             key: self.key(&format!("node/{name}")),
             value: encode(node),
@@ -413,8 +412,8 @@ impl ClusterLog {
     /// Removes a machine that does not come back. Returns false if there is none with this name.
     ///
     /// # Errors
-    /// See [`Etcd::transact`].
-    pub(super) async fn forget(&self, name: &str) -> Result<bool, EtcdError> {
+    /// See [`KeyValueStore::transact`].
+    pub async fn forget(&self, name: &str) -> Result<bool, EtcdError> {
         let key = self.key(&format!("node/{name}"));
         let get = Op::Get { key: key.clone() };
         let removal = Op::DeleteRange {
@@ -428,8 +427,8 @@ impl ClusterLog {
     /// Returns the machines of the cluster by name.
     ///
     /// # Errors
-    /// See [`Etcd::range`].
-    pub(super) async fn nodes(&self) -> Result<Vec<(String, NodeRow)>, EtcdError> {
+    /// See [`KeyValueStore::range`].
+    pub async fn nodes(&self) -> Result<Vec<(String, NodeRow)>, EtcdError> {
         let from = self.key("node/");
         let reply = self
             .etcd

@@ -10,7 +10,7 @@ use crate::outbound::SendError;
 
 /// Error of a call. Displays as a sentence without a full stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum EtcdError {
+pub enum EtcdError {
     /// No endpoint could be reached. The request was not executed.
     Unreachable(String),
     /// No reply: the request may or may not have been executed.
@@ -21,16 +21,16 @@ pub(crate) enum EtcdError {
 
 /// Answer of etcd that it did not execute a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Refusal {
+pub struct Refusal {
     /// Kind of the reason.
-    pub(crate) kind: RefusalKind,
+    pub kind: RefusalKind,
     /// Endpoint and reason, as etcd states it.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 /// Kind of a reason to refuse a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum RefusalKind {
+pub enum RefusalKind {
     /// The database has reached its quota.
     NoSpace,
     /// The request is larger than etcd allows.

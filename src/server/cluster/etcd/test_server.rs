@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 use super::url::{EtcdConfigError, EtcdEndpoint};
 use super::{Etcd, EtcdConfig, EtcdTls, EtcdUser};
 use crate::outbound::{Outbound, OutboundConfig};
+use crate::server::cluster::key_values::KeyValueStore as _;
 use crate::util::clock::Clock;
 use crate::util::random::Random;
 

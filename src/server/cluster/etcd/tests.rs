@@ -5,6 +5,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 
 use super::test_server::{EtcdTestOptions, EtcdTestServer, test_client};
 use super::*;
+use crate::server::cluster::key_values::KeyValueStore as _;
 
 mod configuration;
 mod failures;

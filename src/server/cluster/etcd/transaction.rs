@@ -9,15 +9,15 @@ use super::messages::{
 
 /// Key with its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct KeyValue {
+pub struct KeyValue {
     /// Key.
-    pub(crate) key: Bytes,
+    pub key: Bytes,
     /// Value.
-    pub(crate) value: Bytes,
+    pub value: Bytes,
     /// Number of times that the value was set since the key was created; at least 1.
-    pub(crate) version: i64,
+    pub version: i64,
     /// Revision at which the value was set.
-    pub(crate) mod_revision: i64,
+    pub mod_revision: i64,
 }
 
 impl From<StoredKeyValue> for KeyValue {
@@ -33,7 +33,7 @@ impl From<StoredKeyValue> for KeyValue {
 
 /// Condition of a transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Compare {
+pub enum Compare {
     /// The key exists and has this value.
     Value {
         /// Key.
@@ -68,7 +68,7 @@ impl Compare {
 
 /// Operation of a transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Op {
+pub enum Op {
     /// Sets the value of a key.
     Put {
         /// Key.
@@ -114,14 +114,14 @@ impl Op {
 
 /// Result of a transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct TransactionReply {
+pub struct TransactionReply {
     /// True if all conditions held, so that the operations in `then` were executed; else those in
     /// `otherwise` were.
-    pub(crate) succeeded: bool,
+    pub succeeded: bool,
     /// Result of each executed [`Op::Get`], in order.
-    pub(crate) gets: Vec<Option<KeyValue>>,
+    pub gets: Vec<Option<KeyValue>>,
     /// Revision of the key space after the transaction.
-    pub(crate) revision: i64,
+    pub revision: i64,
 }
 
 impl From<TxnResponse> for TransactionReply {

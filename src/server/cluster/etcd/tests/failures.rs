@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use super::super::test_server::{free_ports, local_endpoint, test_client, test_outbound};
 use super::super::*;
 use super::{get, missing, put, start};
+use crate::server::cluster::key_values::KeyValueStore as _;
 
 #[tokio::test]
 async fn an_endpoint_without_a_connection_is_skipped() {
