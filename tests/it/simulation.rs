@@ -11,6 +11,8 @@
 //!   small, so that commands interact.
 //! - `world` executes the commands, moves the clock, restarts the engine, and injects disk failures
 //!   and power cuts.
+//! - `cluster` does all of this on three machines that share a log.
+//! - `file_faults` lets one file fail while the other one works.
 //! - `model` predicts the answer to each command and keeps plain tables: projects, keys, channels,
 //!   and the history of each check.
 //! - `model_clock` predicts the time of the engine, which does not trust every clock.
@@ -32,10 +34,12 @@
 //! seed. `.ci/oracle/simulation` runs simulations for an hour.
 
 mod alerts;
+mod cluster;
 mod commands;
 mod config_documents;
 mod deadline_noticing;
 mod delivery_tracker;
+mod file_faults;
 mod imports;
 mod model;
 mod model_clock;
@@ -50,11 +54,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use overdue::domain::timestamp::Timestamp;
 
 use crate::support::disk::{Disk, SyncMode};
+use file_faults::FaultScope;
 use world::{SimulatedWorld, SimulationCounts};
 
 /// Number of simulations in a test run, and of steps in each.
 const SIMULATION_COUNT: u64 = 20;
 const STEPS_PER_SIMULATION: u32 = 300;
+/// Number of simulations in a test run whose faults concern one file at a time.
+const FILE_FAULT_SIMULATION_COUNT: u64 = 8;
 /// Seeds that found faults, in addition to the first ones: a database that refuses writes after a
 /// commit that met an unreadable page, and a wait that kept an earlier grace.
 const SEEDS_OF_FOUND_FAULTS: [u64; 5] = [730_365, 731_532, 731_654, 731_716, 761_121];
@@ -84,10 +91,10 @@ fn are_default_seeds(seeds: &RangeInclusive<u64>, default_count: u64) -> bool {
 }
 
 /// Runs one simulation. The error contains the step and the first difference.
-fn simulate(seed: u64, disk: Disk) -> Result<SimulationCounts, String> {
+fn simulate(seed: u64, disk: Disk, faults: FaultScope) -> Result<SimulationCounts, String> {
     let mut failed_step = 0;
     let run = AssertUnwindSafe(|| {
-        let mut world = SimulatedWorld::new(seed, disk)?;
+        let mut world = SimulatedWorld::new(seed, disk, faults)?;
         for step in 0..STEPS_PER_SIMULATION {
             failed_step = step;
             world.step()?;
@@ -103,7 +110,7 @@ fn simulate(seed: u64, disk: Disk) -> Result<SimulationCounts, String> {
 pub(crate) fn disk_after(seed: u64) -> (Disk, Timestamp) {
     let disk = Disk::default();
     let run = || {
-        let mut world = SimulatedWorld::new(seed, disk.clone())?;
+        let mut world = SimulatedWorld::new(seed, disk.clone(), FaultScope::WholeDisk)?;
         (0..STEPS_PER_SIMULATION).try_for_each(|_| world.step())?;
         world.stop_at()
     };
@@ -119,9 +126,12 @@ fn simulations_agree_with_the_model() {
         .into_iter()
         .filter(|_| are_default_seeds(&seeds, SIMULATION_COUNT));
     for seed in seeds.clone().chain(found_faults) {
-        let tally = simulate(seed, Disk::default()).unwrap_or_else(|failure| {
-            panic!("{failure}\nto reproduce: OVERDUE_SEED={seed} cargo test --test it simulation")
-        });
+        let tally =
+            simulate(seed, Disk::default(), FaultScope::WholeDisk).unwrap_or_else(|failure| {
+                panic!(
+                    "{failure}\nto reproduce: OVERDUE_SEED={seed} cargo test --test it simulation"
+                )
+            });
         println!("seed {seed}: {tally:?}");
         total.add(&tally);
     }
@@ -150,11 +160,42 @@ fn simulations_agree_with_the_model() {
 }
 
 #[test]
+fn simulations_with_faults_of_one_file_agree_with_the_model() {
+    let seeds = seeds(FILE_FAULT_SIMULATION_COUNT);
+    let mut total = SimulationCounts::default();
+    for seed in seeds.clone() {
+        let tally =
+            simulate(seed, Disk::default(), FaultScope::SingleFile).unwrap_or_else(|failure| {
+                panic!(
+                    "{failure}\nto reproduce: OVERDUE_SEED={seed} cargo test --test it \
+                     simulations_with_faults_of_one_file"
+                )
+            });
+        println!("seed {seed}: {tally:?}");
+        total.add(&tally);
+    }
+    println!("all: {total:?}");
+    let SimulationCounts {
+        journal_failures,
+        refused_steps,
+        refused_starts,
+        ..
+    } = total;
+    let has_enough = [journal_failures, refused_steps, refused_starts]
+        .iter()
+        .all(|count| *count >= 10);
+    assert!(
+        has_enough || !are_default_seeds(&seeds, FILE_FAULT_SIMULATION_COUNT),
+        "too few cases: {total:?}"
+    );
+}
+
+#[test]
 fn a_seed_gives_the_same_file_every_time() {
     for seed in 1..=4 {
         let file = || {
             let disk = Disk::default();
-            simulate(seed, disk.clone()).unwrap();
+            simulate(seed, disk.clone(), FaultScope::WholeDisk).unwrap();
             disk.bytes()
         };
         assert!(
@@ -168,7 +209,7 @@ fn a_seed_gives_the_same_file_every_time() {
 fn simulations_notice_a_disk_that_does_not_sync() {
     for syncs in [SyncMode::Ignored, SyncMode::Delayed] {
         for seed in 1..=3 {
-            let failure = simulate(seed, Disk::with_sync_mode(syncs))
+            let failure = simulate(seed, Disk::with_sync_mode(syncs), FaultScope::WholeDisk)
                 .expect_err("the simulation should detect the lost data");
             println!("{syncs:?}: {failure}");
         }

@@ -17,9 +17,11 @@ use overdue::util::clock::{Clock, ManualClock};
 use overdue::util::random::Random;
 use tokio::sync::oneshot::error::TryRecvError;
 
+use super::cluster::{self, SimulatedCluster};
 use super::commands;
 use super::config_documents;
 use super::delivery_tracker::DeliveryTracker;
+use super::file_faults::FaultScope;
 use super::imports::ModelImports;
 use super::model::{self, BODY_LIMIT, ExpectedAnswer, Model};
 use super::model_clock::ModelClock;
@@ -37,7 +39,7 @@ const DAY: u64 = 24 * HOUR;
 /// Seconds before the writer reopens a database after a read error.
 const DAMAGE_PAUSE_SECS: i64 = 2;
 
-type WorldResult = Result<(), String>;
+pub(crate) type WorldResult = Result<(), String>;
 
 /// Number of events of each kind.
 #[derive(Clone, Copy, Default, Debug)]
@@ -61,6 +63,11 @@ pub(crate) struct SimulationCounts {
     pub(crate) interrupted: u32,
     /// Flips with a channel to notify.
     pub(crate) notified: u32,
+    /// Batches that a journal refused although the database worked, steps while a file failed, and
+    /// starts that a failing file prevented.
+    pub(crate) journal_failures: u32,
+    pub(crate) refused_steps: u32,
+    pub(crate) refused_starts: u32,
 }
 
 impl SimulationCounts {
@@ -79,6 +86,9 @@ impl SimulationCounts {
             multi_commit,
             interrupted,
             notified,
+            journal_failures,
+            refused_steps,
+            refused_starts,
         } = self;
         for (count, increment) in [
             (commands, other.commands),
@@ -94,6 +104,9 @@ impl SimulationCounts {
             (multi_commit, other.multi_commit),
             (interrupted, other.interrupted),
             (notified, other.notified),
+            (journal_failures, other.journal_failures),
+            (refused_steps, other.refused_steps),
+            (refused_starts, other.refused_starts),
         ] {
             *count += increment;
         }
@@ -101,16 +114,21 @@ impl SimulationCounts {
 }
 
 pub(crate) struct SimulatedWorld {
-    rng: SeededRng,
-    disk: Disk,
-    clock: Arc<ManualClock>,
+    pub(super) rng: SeededRng,
+    pub(super) disk: Disk,
+    faults: FaultScope,
+    /// Cluster whose leader the engine is. `None`: the engine is on the disk above.
+    pub(super) cluster: Option<SimulatedCluster>,
+    /// True if the leader may lose its leadership during a batch.
+    pub(super) may_lose_leadership: bool,
+    pub(super) clock: Arc<ManualClock>,
     /// Latest time that the clock has shown.
     latest_time: i64,
-    thresholds: HousekeepingLimits,
-    engine: Option<(Handle, Writer)>,
-    model: Model,
+    pub(super) thresholds: HousekeepingLimits,
+    pub(super) engine: Option<(Handle, Writer)>,
+    pub(super) model: Model,
     /// Possible states of the model after commands without answers, the most likely one first.
-    in_doubt: Vec<Model>,
+    pub(super) in_doubt: Vec<Model>,
     deliveries: DeliveryTracker,
     model_clock: ModelClock,
     /// True if the latest commands took several commits.
@@ -120,18 +138,18 @@ pub(crate) struct SimulatedWorld {
 
 /// Commands that are submitted together, their expected answers and the expected states before and
 /// after them.
-struct CommandBatch {
+pub(super) struct CommandBatch {
     now: i64,
     commands: Vec<Command>,
     /// Upper bound for the number of commits.
-    max_commits: usize,
+    pub(super) max_commits: usize,
     answers: Vec<(
         Result<ExpectedAnswer, CommandError>,
         Option<model::ModelCheck>,
     )>,
     /// State after the engine's housekeeping and before the commands.
     model_before: Model,
-    model_after: Model,
+    pub(super) model_after: Model,
 }
 
 impl CommandBatch {
@@ -155,7 +173,17 @@ impl CommandBatch {
 }
 
 impl SimulatedWorld {
-    pub(crate) fn new(seed: u64, disk: Disk) -> Result<Self, String> {
+    pub(crate) fn new(seed: u64, disk: Disk, faults: FaultScope) -> Result<Self, String> {
+        Self::with(seed, disk, faults, |_| Ok(None))
+    }
+
+    /// Returns a world with a cluster, if there is one.
+    pub(super) fn with(
+        seed: u64,
+        disk: Disk,
+        faults: FaultScope,
+        cluster: impl FnOnce(&SeededRng) -> Result<Option<SimulatedCluster>, String>,
+    ) -> Result<Self, String> {
         let rng = SeededRng::seeded(seed);
         let clock = ManualClock::at(Timestamp::from_secs(BEGINNING));
         let model = Model::default();
@@ -175,9 +203,13 @@ impl SimulatedWorld {
             ..HousekeepingLimits::default()
         };
         let latest_time = BEGINNING * SECOND;
+        let cluster = cluster(&rng)?;
         let mut world = Self {
             rng,
             disk,
+            faults,
+            cluster,
+            may_lose_leadership: false,
             clock,
             latest_time,
             thresholds,
@@ -214,6 +246,7 @@ impl SimulatedWorld {
                 self.verify()
             }
             72..76 => self.stop_and_start(),
+            76..83 if self.faults == FaultScope::SingleFile => self.fail_file_for_a_while(),
             76..83 => self.fail_for_a_while(),
             _ => self.cut_power(),
         }
@@ -249,6 +282,9 @@ impl SimulatedWorld {
             );
             Ok::<(), String>(())
         })?;
+        if self.cluster.is_some() {
+            return self.finish_cluster();
+        }
         let mut synced = 0;
         for _ in 0..2000 {
             if std::mem::replace(&mut synced, self.disk.sync_count()) == self.disk.sync_count() {
@@ -267,7 +303,7 @@ impl SimulatedWorld {
     }
 
     /// Runs the sender once, sometimes with a power cut.
-    fn simulate_sender(&mut self) -> WorldResult {
+    pub(super) fn simulate_sender(&mut self) -> WorldResult {
         let commands = self.deliveries.commands(
             &self.rng,
             &self.engine.as_ref().expect("the engine is open").0,
@@ -294,14 +330,14 @@ impl SimulatedWorld {
         }
     }
 
-    fn track_flips(&mut self, channels_unchanged: bool) -> WorldResult {
+    pub(super) fn track_flips(&mut self, channels_unchanged: bool) -> WorldResult {
         self.deliveries.track_flips(
             &self.engine.as_ref().expect("the engine is open").0,
             channels_unchanged,
         )
     }
 
-    fn engine(&mut self) -> &mut (Handle, Writer) {
+    pub(super) fn engine(&mut self) -> &mut (Handle, Writer) {
         self.engine.as_mut().expect("the engine is open")
     }
 
@@ -326,7 +362,7 @@ impl SimulatedWorld {
 
     /// Moves the clock, mostly forward, as time passes or as a jump. Returns true if it was set
     /// back.
-    fn move_clock(&mut self) -> bool {
+    pub(super) fn move_clock(&mut self) -> bool {
         let rng = &self.rng;
         let fraction = rng.below(1_000_000) as i64;
         let micros = match rng.below(100) {
@@ -358,12 +394,17 @@ impl SimulatedWorld {
         micros < 0
     }
 
-    fn open(&mut self) -> WorldResult {
+    pub(super) fn open(&mut self) -> WorldResult {
         let random = Random::seeded(self.rng.below(u64::MAX));
-        let opened = engine::open(self.disk.medium(), &self.clock, |config| {
-            (config.random, config.ping_body_limit, config.housekeeping) =
-                (random, BODY_LIMIT, self.thresholds);
-        });
+        let opened = if self.cluster.is_some() {
+            self.open_leader(&random)
+        } else {
+            let opened = engine::open(self.disk.medium(), &self.clock, |config| {
+                (config.random, config.ping_body_limit, config.housekeeping) =
+                    (random, BODY_LIMIT, self.thresholds);
+            });
+            opened.map_err(|error| error.to_string())
+        };
         self.engine =
             Some(opened.map_err(|error| format!("the database cannot be opened: {error}"))?);
         self.forget_imports();
@@ -378,7 +419,7 @@ impl SimulatedWorld {
     }
 
     /// Drops open imports: they only exist in memory.
-    fn forget_imports(&mut self) {
+    pub(super) fn forget_imports(&mut self) {
         self.in_doubt
             .iter_mut()
             .chain([&mut self.model])
@@ -399,7 +440,7 @@ impl SimulatedWorld {
         }
     }
 
-    fn random_batch(&mut self) -> CommandBatch {
+    pub(super) fn random_batch(&mut self) -> CommandBatch {
         let mut batch = self.empty_batch();
         if self.rng.chance(18) {
             let is_mail = self.rng.below(6) > 0;
@@ -438,12 +479,18 @@ impl SimulatedWorld {
     ) -> Result<Vec<Result<CommandOutcome, CommandError>>, String> {
         self.tally.batches += 1;
         self.tally.commands += commands.len() as u32;
+        let may_lose = self.may_lose_leadership;
         let (handle, writer) = self.engine();
         let replies: Vec<_> = commands
             .iter()
             .map(|command| handle.submit(command.clone()))
             .collect();
-        same!(writer.step(false), Ok(true), "a step of the writer");
+        let step = writer.step(false);
+        same!(
+            cluster::is_step_allowed(step, may_lose),
+            true,
+            "a step of the writer: {step:?}"
+        );
         let mut answers = Vec::new();
         let mut steps = 1;
         for (reply, command) in replies.into_iter().zip(commands) {
@@ -452,13 +499,19 @@ impl SimulatedWorld {
             let mut found = reply.try_recv();
             while found == Err(TryRecvError::Empty) && steps < 50 {
                 // The next commit of a large command.
-                same!(writer.step(false), Ok(true), "another step of the writer");
+                let step = writer.step(false);
+                same!(
+                    cluster::is_step_allowed(step, may_lose),
+                    true,
+                    "another step of the writer: {step:?}"
+                );
                 steps += 1;
                 found = reply.try_recv();
             }
             match found.map_err(|error| format!("{command:?} has no answer: {error}"))? {
                 Ok(answer) => answers.push(answer),
                 Err(Unavailable::StorageFailed) => {}
+                Err(Unavailable::Stopping) if may_lose => {}
                 Err(unavailable) => {
                     return Err(format!("{command:?} was not executed: {unavailable:?}"));
                 }
@@ -474,7 +527,7 @@ impl SimulatedWorld {
 
     /// Submits a batch and compares its answers with the model. Returns false if it was not
     /// executed.
-    fn submit_batch(&mut self, batch: &CommandBatch) -> Result<bool, String> {
+    pub(super) fn submit_batch(&mut self, batch: &CommandBatch) -> Result<bool, String> {
         let answers = self.submit_commands(&batch.commands)?;
         for ((answer, (expected, check)), command) in
             answers.iter().zip(&batch.answers).zip(&batch.commands)
@@ -508,7 +561,7 @@ impl SimulatedWorld {
     }
 
     /// Returns the possible states after a batch without answers, apart from the state before it.
-    fn outcomes_in_doubt(&self, batch: CommandBatch) -> Vec<Model> {
+    pub(super) fn outcomes_in_doubt(&self, batch: CommandBatch) -> Vec<Model> {
         // The first of several commits may be on disk although it failed. It contains the engine's
         // own changes.
         let first_commit =
@@ -519,7 +572,7 @@ impl SimulatedWorld {
             .collect()
     }
 
-    fn execute(&mut self, batch: CommandBatch) -> WorldResult {
+    pub(super) fn execute(&mut self, batch: CommandBatch) -> WorldResult {
         same!(
             self.submit_batch(&batch)?,
             true,
@@ -536,7 +589,7 @@ impl SimulatedWorld {
         self.track_flips(channels_unchanged)
     }
 
-    fn idle(&mut self) -> WorldResult {
+    pub(super) fn idle(&mut self) -> WorldResult {
         let resumes_checks = self.tick();
         self.model.tick(self.model_clock.stamp, resumes_checks);
         for _ in 0..2 {
@@ -550,7 +603,7 @@ impl SimulatedWorld {
     }
 
     /// Compares everything.
-    fn verify(&mut self) -> WorldResult {
+    pub(super) fn verify(&mut self) -> WorldResult {
         let now = self.now();
         let pruned_at = self.model_clock.pruned_at;
         let (handle, writer) = self.engine.as_ref().expect("the engine is open");
@@ -571,7 +624,7 @@ impl SimulatedWorld {
     /// Finds the engine's time by a ping and the next free ID by a key, and so which batch in doubt
     /// is on disk. After `opened`, the engine may have forgotten the time of a command that left no
     /// trace.
-    fn resolve_doubt(&mut self, opened: bool) -> WorldResult {
+    pub(super) fn resolve_doubt(&mut self, opened: bool) -> WorldResult {
         let resumes_checks = self.tick();
         let secret = KeySecret::ReadOnly(SecretHash(self.rng.random().bytes()));
         let key = NewKey {
@@ -662,8 +715,11 @@ impl SimulatedWorld {
         self.verify()
     }
 
-    fn stop_and_start(&mut self) -> WorldResult {
+    pub(super) fn stop_and_start(&mut self) -> WorldResult {
         self.tally.clean_stops += 1;
+        if self.cluster.is_some() {
+            return self.hand_over();
+        }
         let (handle, mut writer) = self.engine.take().expect("the engine is open");
         handle.close();
         same!(
@@ -770,7 +826,7 @@ impl SimulatedWorld {
     }
 
     /// Runs steps until the engine accepts commands again.
-    fn recover(&mut self) -> WorldResult {
+    pub(super) fn recover(&mut self) -> WorldResult {
         let (handle, writer) = self.engine();
         for _ in 0..2 {
             if !handle.is_writable() {
@@ -786,16 +842,21 @@ impl SimulatedWorld {
     }
 
     /// Lets the watchdog notice that pages are readable again, and the writer reopen the database.
-    fn reopen_after_read_failure(&mut self) -> WorldResult {
+    pub(super) fn reopen_after_read_failure(&mut self) -> WorldResult {
         self.watch_writer();
         self.idle()
     }
 
     /// Runs the writer's watchdog at a time at which the database may be reopened.
-    fn watch_writer(&mut self) {
+    pub(super) fn watch_writer(&mut self) {
         self.clock.advance_secs(DAMAGE_PAUSE_SECS);
-        self.latest_time = self.latest_time.max(self.clock_micros());
+        self.record_time();
         self.engine().0.observe_writer();
+    }
+
+    /// Records that the clock was advanced.
+    pub(super) fn record_time(&mut self) {
+        self.latest_time = self.latest_time.max(self.clock_micros());
     }
 
     /// Cuts the power, now, during a batch or while the database is being opened, then opens the
@@ -815,7 +876,10 @@ impl SimulatedWorld {
     }
 
     /// Cuts the power once or several times, then opens the database.
-    fn restart_after_power_cut(&mut self) -> WorldResult {
+    pub(super) fn restart_after_power_cut(&mut self) -> WorldResult {
+        if self.cluster.is_some() {
+            return self.replace_random_leader();
+        }
         // Unless a batch is in doubt, the restart finds the answered state.
         let kept = self
             .engine
@@ -834,7 +898,10 @@ impl SimulatedWorld {
             self.disk.lose_power_after(self.rng.below(12) as u32);
             let _ = self.open();
         }
-        self.open()?;
+        let fails = self.faults == FaultScope::SingleFile && self.rng.chance(30);
+        if !fails || !self.start_with_failing_file() {
+            self.open()?;
+        }
         if let Some(kept) = kept {
             same!(
                 verify::RestartSnapshot::of(&self.engine().0),
