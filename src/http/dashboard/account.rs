@@ -34,6 +34,7 @@ struct AccountPage {
     /// Page on which the name is changed. `None` if the viewer is not an owner.
     user_page: Option<String>,
     zone: String,
+    zones: Vec<&'static str>,
     zone_error: Option<String>,
     themes: [(&'static str, bool); 3],
     shortcuts: bool,
@@ -120,6 +121,7 @@ fn render_page(
             .is_owner()
             .then(|| request.page_url(&Page::User(user.uuid))),
         zone: own("zone", request.viewer.zone.name()),
+        zones: Timezone::names().collect(),
         zone_error: errors.zone,
         themes: Theme::ALL.map(|theme| (theme.name(), theme == preferences.theme)),
         shortcuts: preferences.shortcuts,
@@ -196,16 +198,25 @@ fn parse_list_preferences(form: &FormData, before: ListPreferences) -> ListPrefe
     }
 }
 
-/// Saves the sort order and page size of a list.
+/// Saves the sort order and page size of a list, and the time zone of the browser unless the user
+/// has one.
 pub(super) async fn save_list_preferences(
     request: &PageRequest,
     form: &FormData,
 ) -> Result<PageResponse, PageError> {
     let (user, by) = own_account(request)?;
     let list = parse_list_preferences(form, user.preferences.list);
-    if list != user.preferences.list {
+    // A zone that only the browser knows is replaced, so that it does not report it again.
+    let reported = || Timezone::parse(form.get("zone")).unwrap_or_else(|_| Timezone::utc());
+    let zone = user
+        .preferences
+        .zone
+        .clone()
+        .or_else(|| form.has("zone").then(reported));
+    if list != user.preferences.list || zone != user.preferences.zone {
         let preferences = Some(UserPreferences {
             list,
+            zone,
             ..user.preferences.clone()
         });
         operations::user::update(

@@ -30,6 +30,8 @@ pub(crate) struct Layout {
     pub(crate) user: Option<Box<str>>,
     /// True if the viewer is an owner.
     pub(crate) is_owner: bool,
+    /// True if the viewer has an account without a time zone, which then gets that of the browser.
+    pub(crate) needs_zone: bool,
     /// Favicon: `up`, `late` or `down`.
     pub(crate) favicon: &'static str,
     /// Time at which the page was rendered, in seconds since 1970.
@@ -71,6 +73,11 @@ impl Layout {
                 .as_ref()
                 .map(|signed_in| signed_in.user.name.as_str().into()),
             is_owner: request.viewer.is_allowed(super::RequiredRight::Owner, None),
+            needs_zone: request
+                .viewer
+                .signed_in
+                .as_ref()
+                .is_some_and(|signed_in| signed_in.user.preferences.zone.is_none()),
             page: Some(request.page.clone()),
             ..Self::without_user(&request.dashboard, "")
         }
@@ -87,6 +94,7 @@ impl Layout {
             project: None,
             user: None,
             is_owner: false,
+            needs_zone: false,
             favicon: "up",
             now: dashboard.handle.now().secs(),
             title_prefix: String::new(),
@@ -232,6 +240,11 @@ impl Layout {
     /// URL of the account page of the viewer.
     pub(crate) fn account(&self) -> String {
         self.link_to(&Page::Account())
+    }
+
+    /// Target of requests of scripts that store preferences of the viewer.
+    pub(crate) fn preferences(&self) -> String {
+        self.link_to(&Page::AccountList())
     }
 
     /// True on a page of project settings.

@@ -45,6 +45,16 @@ impl PageError {
         }
     }
 
+    /// Text of the page.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Error in the response.
+    pub(super) fn http_error(&self) -> &HttpError {
+        &self.http_error
+    }
+
     /// The object does not exist, or the viewer may not see it.
     pub(crate) fn not_found() -> Self {
         Self::new(
@@ -170,7 +180,8 @@ impl From<HttpError> for PageError {
             ),
             HttpError::TooManyRequests(seconds) => (
                 "Too many attempts",
-                format!("Too many attempts from your address. Try again in {seconds} s.").into(),
+                format!("There were too many requests from your address. Try again in {seconds} s.")
+                    .into(),
             ),
             other => ("Not possible", refusal_text(&other.message())),
         };

@@ -45,7 +45,7 @@ struct SignInPage<'a> {
     /// Submitted name.
     name: &'a str,
     next: &'a str,
-    error: Option<&'static str>,
+    error: Option<&'a str>,
     is_plaintext: bool,
 }
 
@@ -64,12 +64,7 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(render_form(request, "", next, None).into())
 }
 
-fn render_form(
-    request: &PageRequest,
-    name: &str,
-    next: &str,
-    error: Option<&'static str>,
-) -> HtmlPage {
+fn render_form(request: &PageRequest, name: &str, next: &str, error: Option<&str>) -> HtmlPage {
     let next = if parse_next_url(&request.dashboard, next).is_some() {
         next
     } else {
@@ -94,7 +89,19 @@ pub(super) async fn post(
     let dashboard = &request.dashboard;
     let submitted_name = form.get("name");
     let name = UserName::parse(submitted_name).ok();
-    let attempt = begin_attempt(request, name.as_ref())?;
+    let attempt = match begin_attempt(request, name.as_ref()) {
+        Ok(attempt) => attempt,
+        // The form keeps the name.
+        Err(error) => {
+            let html = render_form(
+                request,
+                submitted_name,
+                form.get("next"),
+                Some(error.text()),
+            );
+            return Ok(html.with_error(error.http_error().clone()).into());
+        }
+    };
     let found = name.as_ref().and_then(|name| {
         request
             .handle()
@@ -462,7 +469,7 @@ pub(super) fn too_many_attempts(wait: Duration) -> PageError {
     PageError::new(
         HttpError::too_many_requests(wait),
         "Too many attempts",
-        format!("Too many attempts. Try again in {time}."),
+        format!("There were too many attempts to sign in. Try again in {time}."),
     )
 }
 

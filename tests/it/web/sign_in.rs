@@ -377,14 +377,67 @@ async fn guessing_passwords_is_rate_limited() {
         (waits.status, waits.header("Retry-After")),
         (429, Some("300"))
     );
+    // The page is the form, with the name.
     assert!(
-        waits.text().contains("Try again in 5 minutes."),
+        waits.text().contains("Try again in 5 minutes.")
+            && waits.text().contains(r#"value="ann""#)
+            && waits.text().contains(r#"action="/login/""#),
         "{}",
         waits.text()
     );
     assert_eq!(from("192.0.2.2").sign_in("ann", PASSWORD).await.status, 303);
     server.clock.advance_secs(300);
     assert_eq!(browser.sign_in("ann", PASSWORD).await.status, 303);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_account_without_a_time_zone_gets_that_of_the_browser_once() {
+    let server = server().await;
+    let user = owner(&server, "ann").await;
+    let mut browser = Browser::new(&server);
+    browser.sign_in("ann", PASSWORD).await;
+    let asks = r#"data-zone-to="/account/list/""#;
+    assert!(browser.get("/users/").await.text().contains(asks));
+    let zone = || {
+        server.handle.with_state(|state| {
+            let user = state.users.get(user.id).unwrap();
+            user.preferences
+                .zone
+                .as_ref()
+                .map(|zone| zone.name().to_owned())
+        })
+    };
+    // Choices in a list do not set a zone.
+    browser
+        .send("POST", "/account/list/", &[("rows", "100")])
+        .await;
+    assert_eq!(zone(), None);
+    for sent in ["Europe/Riga", "Asia/Tokyo"] {
+        let set = browser
+            .send("POST", "/account/list/", &[("zone", sent)])
+            .await;
+        assert_eq!((set.status, zone().as_deref()), (303, Some("Europe/Riga")));
+    }
+    assert!(!browser.get("/users/").await.text().contains(asks));
+    assert!(
+        browser
+            .get("/account/")
+            .await
+            .text()
+            .contains(r#"<option value="Asia/Tokyo">"#)
+    );
+    let other = owner(&server, "bob").await;
+    let mut browser = Browser::new(&server);
+    browser.sign_in("bob", PASSWORD).await;
+    // A browser with a zone that is not known here does not ask again.
+    browser
+        .send("POST", "/account/list/", &[("zone", "Mars/Olympus")])
+        .await;
+    let zone = server
+        .handle
+        .with_state(|state| state.users.get(other.id).unwrap().preferences.zone.clone());
+    assert_eq!(zone.unwrap().name(), "UTC");
     server.stop().await;
 }
 

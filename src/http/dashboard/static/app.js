@@ -26,6 +26,15 @@ for (const menu of document.querySelectorAll('[data-counts]')) {
   });
 }
 
+// An account without a time zone gets that of the browser. The page is loaded again with it.
+const { zoneTo } = root.dataset;
+if (zoneTo) {
+  const body = new URLSearchParams({ zone: Intl.DateTimeFormat().resolvedOptions().timeZone ?? '' });
+  fetch(zoneTo, { method: 'POST', body, redirect: 'manual' })
+    .then(answer => { if (answer.type === 'opaqueredirect') location.reload(); })
+    .catch(() => {});
+}
+
 // Removes the message of an action from the URL, so that a reload does not repeat it.
 const here = new URL(location);
 if (here.searchParams.has('m')) {
