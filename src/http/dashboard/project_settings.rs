@@ -273,7 +273,11 @@ pub(super) async fn set_limits(
         checks.parse().ok().map(Some)
     };
     let (Ok(ping_log_limit), Some(check_limit)) = (pings.parse(), check_limit) else {
-        let reason = "enter whole numbers; leave the maximum number of checks empty for no limit";
+        let reason = if pings.parse::<u32>().is_err() {
+            "enter the number of pings to keep for each check, such as 100"
+        } else {
+            "enter a number of checks, or leave the field empty for no limit"
+        };
         return Ok(render_page(
             request,
             SettingsFormErrors {

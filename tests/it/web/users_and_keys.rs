@@ -161,22 +161,19 @@ async fn a_project_is_renamed_limited_and_deleted_with_its_name_and_a_password()
             .status,
         303
     );
-    for (pings, checks, status) in [
-        ("many", "", 422),
-        ("5", "-1", 422),
-        ("5", "7", 303),
-        ("6", "", 303),
+    // The error is about the field that is wrong.
+    for (pings, checks, status, part) in [
+        ("many", "", 422, "enter the number of pings"),
+        ("", "", 422, "enter the number of pings"),
+        ("5", "-1", 422, "enter a number of checks"),
+        ("5", "7", 303, ""),
+        ("6", "", 303, ""),
     ] {
-        assert_eq!(
-            post(
-                &mut browser,
-                "limits/",
-                &[("pings", pings), ("checks", checks)]
-            )
-            .await
-            .status,
-            status,
-            "{pings} {checks}"
+        let fields = [("pings", pings), ("checks", checks)];
+        let reply = post(&mut browser, "limits/", &fields).await;
+        assert!(
+            reply.status == status && reply.text().contains(part),
+            "{pings} {checks}: {reply:?}"
         );
     }
     let project = || {
