@@ -28,8 +28,8 @@ pub(super) static KIND: KindDefinition = KindDefinition {
             SettingFieldType::MailAddresses(10),
             "mail address, or several separated by commas",
         )],
-        guide: "The server needs a relay: start it with --mail-server and --mail-from. Until then \
-                the channel shows that it cannot deliver.",
+        guide: "The server sends mail through the relay of --mail-server, from the address of \
+                --mail-from.",
         example: &[("to", "ops@example.org")],
         ..ChannelKind::DEFAULTS
     },

@@ -119,8 +119,17 @@ pub fn parse_duration(text: &str, min: i64, max: i64) -> Result<i64, String> {
         .find_map(in_unit)
         .filter(|seconds| (min..=max).contains(seconds));
     seconds.ok_or_else(|| {
+        let examples = [("90s", 90), ("30m", 1_800), ("4h", 14_400), ("2d", 172_800)];
+        let mut examples: Vec<_> = examples
+            .into_iter()
+            .filter(|(_, seconds)| (min..=max).contains(seconds))
+            .map(|(text, _)| text)
+            .collect();
+        let last = examples.pop().unwrap_or("2d");
+        let others = examples.join(", ");
+        let or = if others.is_empty() { "" } else { " or " };
         format!(
-            "is not a duration from {} to {}; give one like 90s, 30m, 4h or 2d",
+            "is not a duration from {} to {}; give one like {others}{or}{last}",
             format_seconds(min),
             format_seconds(max)
         )

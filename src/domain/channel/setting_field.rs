@@ -356,7 +356,7 @@ mod tests {
                     "1h30m",
                     "9223372036854775807d",
                 ],
-                "key is not a duration from 5m to 1d; give one like 90s, 30m, 4h or 2d",
+                "key is not a duration from 5m to 1d; give one like 30m or 4h",
             ),
             (
                 SettingFieldType::TimeRange,

@@ -67,6 +67,15 @@ async fn a_channel_form_has_the_fields_of_its_kind() {
         "{refused:?}"
     );
     assert!(refused.text().contains("value=\"hook\""));
+    // Secrets have to be entered again only if there were any.
+    let again = "Enter the secrets again.";
+    assert!(!refused.text().contains(again), "{refused:?}");
+    let with_secret = [&wrong[..], &[("secret", "hidden")]].concat();
+    let refused = post(&server, &add, &with_secret).await;
+    assert!(
+        refused.status == 422 && refused.text().contains(again),
+        "{refused:?}"
+    );
     assert_eq!(
         post(&server, &add, &fields).await.header("Location"),
         Some(format!("{list}?m=integration-made").as_str())

@@ -33,6 +33,8 @@ struct ChannelFormPage {
     warnings: Vec<String>,
     /// Error in the submitted form.
     error: Option<ChannelFormError>,
+    /// True if the submitted form had secrets, which the page does not repeat.
+    has_lost_secrets: bool,
     /// Configuration source that owns the channel.
     declared_in: Option<String>,
     /// True if only the operator may change its settings.
@@ -94,6 +96,10 @@ fn render_form(
             .filter(|error| error.key == Some(entry.key))
             .map(|error| error.text.clone());
     }
+    let has_lost_secrets = form.is_some_and(|form| {
+        let mut entries = kind_fields.iter().chain(&common);
+        entries.any(|entry| entry.input == Input::Secret && !form.get(entry.key).is_empty())
+    });
     let choice = |name: &str| {
         form.map(|form| form.get(name).to_owned())
             .unwrap_or_default()
@@ -135,6 +141,7 @@ fn render_form(
             )
             .collect(),
         error,
+        has_lost_secrets,
         declared_in: channel.and_then(|channel| request.declaring_source(channel.id.0)),
         is_locked: stored
             .is_some_and(|stored| stored.validate_author(SettingsAuthor::Api).is_err()),
