@@ -8,6 +8,7 @@ use crate::channels::alert::{Alert, AlertFacts, AlertSeverity, RenderContext, Se
 use crate::channels::render::sanitize::{clean_lines, to_one_line};
 use crate::domain::alert::AlertEvent;
 use crate::domain::check::CheckSettings;
+use crate::domain::text::is_visible;
 use one_check::check_alert;
 use several_checks::{digest_alert, outage_alert, still_down_alert};
 
@@ -82,6 +83,6 @@ pub fn check_display_name(settings: &CheckSettings) -> String {
     let names = [settings.name.as_str(), settings.slug.as_str()].map(to_one_line);
     names
         .into_iter()
-        .find(|name| !name.is_empty())
+        .find(|name| is_visible(name))
         .unwrap_or_else(|| "Unnamed check".into())
 }

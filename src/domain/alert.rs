@@ -106,6 +106,18 @@ impl HoldReason {
         }
     }
 
+    /// Description of the reason in a few words, for lists.
+    pub fn short_text(self) -> &'static str {
+        match self {
+            Self::ServerOutage => "outage of the server",
+            Self::BelowThreshold => "too few failures in a row",
+            Self::ParentPending => "waits for a parent",
+            Self::ParentDown(_) => "a parent is down",
+            Self::MaintenanceWindow => "maintenance window",
+            Self::Trial => "project on trial",
+        }
+    }
+
     /// Explains why no alert was sent for a downtime that has ended with a flip to this status.
     pub fn skipped_text(self, to: Status) -> &'static str {
         match (self, to) {

@@ -1,5 +1,6 @@
 //! Explains in one sentence why a check changed its status, so that messages and pages agree.
 
+use super::alert::NotificationState;
 use super::check::{Check, CheckSettings, CheckState};
 use super::flip::{Flip, FlipCause};
 use super::formatting::{TimeFormatter, format_duration};
@@ -129,19 +130,7 @@ pub fn explain_status(
     state.apply_deadline(settings, now, &mut flips);
     let (headline, mut reason) = match state.visible_status(settings, now) {
         VisibleStatus::Down => {
-            let stored = Flip {
-                at: state.changed,
-                from: Status::Up,
-                to: Status::Down,
-                cause: FlipCause::Unknown,
-                awaited_since: None,
-            };
-            let flip = flips
-                .last()
-                .copied()
-                .or(last)
-                .filter(|flip| flip.to == Status::Down)
-                .unwrap_or(stored);
+            let flip = latest_downtime(&state, &flips, last);
             let since = format!(
                 "Down since {} ({}).",
                 times.at(flip.at),
@@ -187,6 +176,83 @@ pub fn explain_status(
         status: state.visible_status(settings, now),
         headline,
         reason: reason.join(" "),
+    }
+}
+
+/// Flip that began the downtime of a check that is down. `flips`: flips that are not stored yet.
+fn latest_downtime(state: &CheckState, flips: &[Flip], last: Option<Flip>) -> Flip {
+    let unknown = Flip {
+        at: state.changed,
+        from: Status::Up,
+        to: Status::Down,
+        cause: FlipCause::Unknown,
+        awaited_since: None,
+    };
+    flips
+        .last()
+        .copied()
+        .or(last)
+        .filter(|flip| flip.to == Status::Down)
+        .unwrap_or(unknown)
+}
+
+/// Status of a check that is not up in a few words, for a row of a list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StatusSummary {
+    /// Reason: `exit status 3`, `no ping`.
+    pub reason: String,
+    /// Time since which it applies.
+    pub since: Option<Timestamp>,
+    /// Time at which the check goes down unless it reports.
+    pub goes_down: Option<Timestamp>,
+    /// Reason for holding back the alert.
+    pub held: Option<&'static str>,
+}
+
+/// Summarizes the present status of a check. `None` if it is up. `last` as for [`explain_status`].
+pub fn summarize_status(
+    check: &Check,
+    last: Option<Flip>,
+    now: Timestamp,
+) -> Option<StatusSummary> {
+    let settings = &*check.settings;
+    let mut state = check.state;
+    let mut flips = Vec::new();
+    state.apply_deadline(settings, now, &mut flips);
+    let (reason, since) = match (state.visible_status(settings, now), state.run) {
+        (VisibleStatus::Down, _) => {
+            let flip = latest_downtime(&state, &flips, last);
+            (failure_reason(flip.cause), Some(flip.at))
+        }
+        (VisibleStatus::Grace, _) => ("late".into(), state.grace_start),
+        (VisibleStatus::Paused, None) => ("paused".into(), Some(state.changed)),
+        (_, Some(run)) => ("running".into(), Some(run.start)),
+        (VisibleStatus::New, None) => ("no ping yet".into(), None),
+        (VisibleStatus::Up, None) => return None,
+    };
+    let deadline = state.deadline(settings);
+    let held = match state.notification {
+        NotificationState::Pending { reason, .. } => Some(reason.short_text()),
+        _ => None,
+    };
+    Some(StatusSummary {
+        reason,
+        since,
+        goes_down: deadline.filter(|_| state.visible_status(settings, now) == VisibleStatus::Grace),
+        held,
+    })
+}
+
+/// Reason for which a check is down, in a few words.
+fn failure_reason(cause: FlipCause) -> String {
+    match cause {
+        FlipCause::MissedPing | FlipCause::SettingsChanged => "no ping".into(),
+        FlipCause::Overrun => "run too long".into(),
+        FlipCause::Fail => "reported a failure".into(),
+        FlipCause::ExitStatus(status) => format!("exit status {status}"),
+        FlipCause::Keyword => "failure keyword".into(),
+        FlipCause::NoKeyword => "no success keyword".into(),
+        FlipCause::Success | FlipCause::PausedOrResumed | FlipCause::Unknown => "down".into(),
     }
 }
 

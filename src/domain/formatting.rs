@@ -119,13 +119,13 @@ impl TimeFormatter<'_> {
     }
 
     /// Formats the distance of a time from now, in one unit: `just now`, `42 s ago`, `in 15 h`, `7
-    /// d ago`; from 14 days on its date.
+    /// d ago`; from 14 days on its date. A time that has not come is never `just now`.
     pub fn relative(&self, moment: Timestamp) -> String {
         let distance = moment.micros_since(self.now) / MICROS_PER_SEC;
         let seconds = distance.saturating_abs();
         let far = match seconds {
-            0..5 => return "just now".into(),
-            5..60 => format!("{seconds} s"),
+            0..5 if distance <= 0 => return "just now".into(),
+            0..60 => format!("{seconds} s"),
             60..3_600 => format!("{} min", seconds / 60),
             3_600..172_800 => format!("{} h", seconds / 3_600),
             172_800..1_209_600 => format!("{} d", seconds / 86_400),
@@ -365,7 +365,8 @@ mod tests {
         for (seconds, words) in [
             (0, "just now"),
             (-4, "just now"),
-            (4, "just now"),
+            (1, "in 1 s"),
+            (4, "in 4 s"),
             (-5, "5 s ago"),
             (59, "in 59 s"),
             (-60, "1 min ago"),

@@ -155,6 +155,39 @@ pub(super) fn is_white_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
 }
 
+/// True for invisible characters that hide or reverse text: direction marks, zero-width characters,
+/// invisible line ends, tags.
+pub fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'
+            | '\u{1160}'
+            | '\u{17b4}'
+            | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+/// True if the text has a character that can be seen.
+pub fn is_visible(text: &str) -> bool {
+    // U+2800 is an empty Braille pattern.
+    let is_blank =
+        |c: char| is_white_space(c) || c.is_control() || is_invisible(c) || c == '\u{2800}';
+    !text.chars().all(is_blank)
+}
+
 impl Tags {
     /// Maximum number of characters of all tags together.
     pub const MAX_CHARS: usize = 500;
@@ -248,6 +281,23 @@ impl Keywords {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blanks_and_invisible_characters_are_not_visible() {
+        for text in [
+            "",
+            " ",
+            "\u{3000}\t",
+            "\u{200b}\u{feff}",
+            "\u{2800}",
+            "\u{202e}",
+        ] {
+            assert!(!is_visible(text), "{text:?}");
+        }
+        for text in ["a", " \u{200b}.", "漢"] {
+            assert!(is_visible(text), "{text:?}");
+        }
+    }
 
     #[test]
     fn lengths_count_characters() {

@@ -15,7 +15,7 @@ use crate::domain::project::{Channel, ChannelName, Project};
 use crate::engine::Handle;
 use crate::engine::command::{Command, NewChannel};
 use crate::engine::state::State;
-pub use status::{ChannelStatus, unnotified_reason};
+pub use status::{AlertingChannels, ChannelStatus, unnotified_reason};
 pub use test_message::{ChannelTestResults, MemberTestResult, TEST_TIMEOUT, test};
 
 /// Reason that is logged for a channel that an operator disabled.

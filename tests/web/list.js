@@ -37,6 +37,28 @@ exports.go = async ({ server, open, look, expect }) => {
   await page.keyboard.press('Escape');
   expect(!(await page.isVisible('.search label')), 'Escape leaves the menu open');
 
+  // Without filters the fields are empty, too, and each choice is an entry of the history.
+  await page.keyboard.press('/');
+  await page.keyboard.type('nothing like it');
+  await page.waitForSelector('.empty');
+  await page.click('.empty a');
+  await until(page, 31);
+  expect(await page.inputValue('[type=search]') === '', 'the search is still there');
+  expect(await page.$$eval('[name=tag]:checked', boxes => boxes.length) === 0, 'a tag is still selected');
+  expect(await page.$('.search summary b') === null, 'a number of tags is shown');
+  await page.goBack();
+  await page.waitForSelector('.empty');
+  await page.goBack();
+  await until(page, 15);
+  expect(await page.isChecked('.search label:has-text("odd") input'), 'the tag is not selected again');
+
+  // A click beside a name opens its check.
+  await page.click('.row[data-id] .plan');
+  await page.waitForURL(/\/details\//);
+  await page.goBack();
+  await until(page, 15);
+  await page.evaluate(() => { window.same = true; });
+
   // Keys and their list.
   await page.evaluate(() => document.activeElement.blur());
   await page.keyboard.press('j');

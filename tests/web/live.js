@@ -50,7 +50,7 @@ exports.go = async ({ server, open, look, expect }) => {
   await ping(others[5]);
   await page.waitForSelector(`${row('job 5')}[data-status=up] time`);
   await ping(others[6], '/fail');
-  await page.waitForSelector(`${row('job 6')}[data-status=down]`);
+  await page.waitForSelector(`${row('job 6')}[data-status=down] .why:has-text("reported a failure")`);
   await page.waitForFunction(() => window.said.some(text => text.includes('job 6 went down')));
   expect((await page.title()).startsWith('1 down – '), await page.title());
   expect((await page.getAttribute('link[rel=icon]', 'href')).includes('favicon-down'), 'the picture of the tab says nothing');
@@ -65,6 +65,7 @@ exports.go = async ({ server, open, look, expect }) => {
   await page.click('.stale button');
   await page.waitForFunction(() => document.querySelector('.row[data-id]').dataset.status === 'down');
   expect(await page.isHidden('.stale'), 'it is sorted, and offers to sort');
+  expect(await page.evaluate(() => document.activeElement.matches('.row .name a')), 'the focus is lost after sorting');
 
   // Settings, and what goes.
   await server.api('POST', `/checks/${others[7].uuid}`, { name: 'renamed', tags: 'new' });

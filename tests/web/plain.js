@@ -68,6 +68,6 @@ exports.go = async ({ server, open, expect, findings }) => {
   const before = findings.length;
   const own = (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
   await fetch(`${server.base}/logout/`, { method: 'POST', redirect: 'manual', headers: { Cookie: own, 'Sec-Fetch-Site': 'same-origin' } });
-  await page.waitForSelector('#live a:has-text("Sign in again")');
+  await page.waitForSelector('.outdated a:has-text("Sign in again")');
   findings.push(...findings.splice(before).filter(finding => !finding.endsWith('401 (Unauthorized)')));
 };

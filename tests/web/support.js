@@ -11,18 +11,36 @@ const PATIENCE = 120_000;
 class Server {
   static async start(binary, flags) {
     const data = fs.mkdtempSync(path.join(os.tmpdir(), 'overdue-web-'));
-    const process = spawn(binary, ['serve', '--data', data, '--listen', '127.0.0.1:0', '--api-rate', '0', ...flags]);
-    let said = '';
-    const port = await new Promise((found, fail) => {
-      process.stderr.on('data', bytes => {
-        said += bytes;
-        const address = /address=127\.0\.0\.1:(\d+)/.exec(said);
+    const server = Object.assign(new Server(), { binary, data, flags, log: '', port: 0 });
+    await server.begin();
+    const key = execFileSync(binary, ['key', 'create', '--json', '--project', 'default', '--access', 'read-write', '--data', data]);
+    return Object.assign(server, { base: `http://127.0.0.1:${server.port}`, key: JSON.parse(key).key });
+  }
+
+  // Starts the process. After `halt` it listens on the same port again.
+  async begin() {
+    this.process = spawn(this.binary, ['serve', '--data', this.data, '--listen', `127.0.0.1:${this.port}`, '--api-rate', '0', ...this.flags]);
+    const start = this.log.length;
+    this.port = await new Promise((found, fail) => {
+      this.process.stderr.on('data', bytes => {
+        this.log += bytes;
+        const address = /address=127\.0\.0\.1:(\d+)/.exec(this.log.slice(start));
         if (address) found(address[1]);
       });
-      process.on('exit', () => fail(new Error(said)));
+      this.process.on('exit', () => fail(new Error(this.log)));
     });
-    const key = execFileSync(binary, ['key', 'create', '--json', '--project', 'default', '--access', 'read-write', '--data', data]);
-    return Object.assign(new Server(), { binary, data, process, said: () => said, base: `http://127.0.0.1:${port}`, key: JSON.parse(key).key });
+  }
+
+  said() {
+    return this.log;
+  }
+
+  // Ends the process; the data stays.
+  async halt() {
+    this.process.removeAllListeners('exit');
+    const ended = new Promise(end => this.process.on('exit', end));
+    this.process.kill('SIGTERM');
+    await ended;
   }
 
   // A command line of the program about this server.
@@ -50,10 +68,7 @@ class Server {
   }
 
   async stop() {
-    this.process.removeAllListeners('exit');
-    const ended = new Promise(end => this.process.on('exit', end));
-    this.process.kill('SIGTERM');
-    await ended;
+    await this.halt();
     fs.rmSync(this.data, { recursive: true });
   }
 }

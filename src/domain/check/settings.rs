@@ -9,7 +9,7 @@ use crate::domain::ids::ChannelId;
 use crate::domain::number::{FailureThreshold, Seconds};
 use crate::domain::parents::Parents;
 use crate::domain::schedule::Schedule;
-use crate::domain::text::{Description, Keywords, Name, Slug, Tags};
+use crate::domain::text::{Description, Keywords, Name, Slug, Tags, is_visible};
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::domain::timezone::Timezone;
 
@@ -98,7 +98,7 @@ impl CheckSettings {
         let names = [self.name.as_str(), self.slug.as_str()];
         names
             .into_iter()
-            .find(|name| !name.is_empty())
+            .find(|name| is_visible(name))
             .map_or_else(|| uuid.to_string(), str::to_owned)
     }
 

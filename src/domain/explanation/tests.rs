@@ -224,3 +224,96 @@ fn the_explanation_of_a_downtime_survives_a_change_of_settings() {
         );
     }
 }
+
+/// Summary of a status.
+fn summary(reason: &str, since: Option<&str>, goes_down: Option<&str>) -> Option<StatusSummary> {
+    Some(StatusSummary {
+        reason: reason.into(),
+        since: since.map(moment),
+        goes_down: goes_down.map(moment),
+        held: None,
+    })
+}
+
+#[test]
+fn a_summary_has_the_reason_and_its_start() {
+    let found = |check: &Check, now: &str| summarize_status(check, None, moment(now));
+    let (check, _) = pinged();
+    assert_eq!(found(&check, "2026-11-19T09:41:00Z"), None);
+    let deadline = Some("2026-11-20T01:45:00Z");
+    assert_eq!(
+        found(&check, "2026-11-20T01:39:00Z"),
+        summary("late", Some("2026-11-20T01:30:00Z"), deadline)
+    );
+    assert_eq!(
+        found(&check, "2026-11-20T10:47:00Z"),
+        summary("no ping", deadline, None)
+    );
+    let now = "2026-11-20T01:34:02Z";
+    assert_eq!(found(&nightly(), now), summary("no ping yet", None, None));
+    let mut paused = nightly();
+    paused
+        .state
+        .pause(&paused.settings, moment(now), &mut Vec::new());
+    assert_eq!(
+        found(&paused, "2026-11-21T00:00:00Z"),
+        summary("paused", Some(now), None)
+    );
+    let (mut running, _) = pinged();
+    running.state.run = Some(OngoingRun {
+        start: moment("2026-11-19T10:00:00Z"),
+        rid: None,
+    });
+    assert_eq!(
+        found(&running, "2026-11-19T10:10:00Z"),
+        summary("running", Some("2026-11-19T10:00:00Z"), None)
+    );
+    assert_eq!(
+        found(&running, "2026-11-19T10:20:00Z"),
+        summary("run too long", Some("2026-11-19T10:15:00Z"), None)
+    );
+}
+
+#[test]
+fn a_summary_names_the_failure_and_what_holds_its_alert() {
+    let now = "2026-11-19T10:00:00Z";
+    for (cause, reason) in [
+        (FlipCause::Fail, "reported a failure"),
+        (
+            FlipCause::ExitStatus(NonZeroU8::new(3).unwrap()),
+            "exit status 3",
+        ),
+        (FlipCause::Keyword, "failure keyword"),
+        (FlipCause::NoKeyword, "no success keyword"),
+    ] {
+        let (mut check, mut flips) = pinged();
+        let ping = crate::domain::ping::PingMeaning::Fail(cause);
+        check
+            .state
+            .apply_ping(&check.settings, ping, None, moment(now), &mut flips);
+        let last = flips.last().copied();
+        for (hold, held) in [
+            (None, None),
+            (
+                Some(HoldReason::MaintenanceWindow),
+                Some("maintenance window"),
+            ),
+            (
+                Some(HoldReason::ParentDown(CheckId(2))),
+                Some("a parent is down"),
+            ),
+            (Some(HoldReason::ServerOutage), Some("outage of the server")),
+        ] {
+            check.state.notification = hold.map_or(NotificationState::Notified, |reason| {
+                let at = moment("2026-11-19T10:15:00Z");
+                NotificationState::Pending { at, reason }
+            });
+            let wanted =
+                summary(reason, Some(now), None).map(|summary| StatusSummary { held, ..summary });
+            assert_eq!(
+                summarize_status(&check, last, moment("2026-11-19T15:00:00Z")),
+                wanted
+            );
+        }
+    }
+}

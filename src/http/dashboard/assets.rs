@@ -53,6 +53,7 @@ files! {
     "form.js" JS;
     "list.js" JS;
     "live.js" JS;
+    "log.js" JS;
     "manifest.webmanifest" "application/manifest+json";
     "menu.js" JS;
     "projects.js" JS;

@@ -5,7 +5,7 @@ mod list_return;
 mod query;
 mod row;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use askama::Template;
 
@@ -16,12 +16,15 @@ use super::page_handler::{HtmlPage, PageResponse};
 use super::page_messages::Banner;
 use super::page_request::PageRequest;
 use super::page_routes::{Page, RequiredRight};
+use crate::domain::check::Check;
+use crate::domain::flip::Flip;
 use crate::domain::formatting::format_count;
-use crate::domain::ids::ChannelId;
 use crate::domain::project::{Channel, KeySecret, PingKey};
+use crate::domain::status::Status;
 use crate::domain::text::Slug;
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
 use crate::http::common::ping_path::creating_ping_url;
+use crate::operations::channel::{AlertingChannels, unnotified_reason};
 use bulk::BulkFormInput;
 pub(super) use bulk::apply_bulk_action;
 pub(super) use list_return::ListReturn;
@@ -98,7 +101,7 @@ struct TagOption {
 #[derive(Default)]
 struct ListScan {
     all: usize,
-    without_channels: usize,
+    unnotified: usize,
     counts: BTreeMap<DisplayStatus, usize>,
     tags: BTreeMap<String, DisplayStatus>,
     items: Vec<CheckListItem>,
@@ -117,16 +120,9 @@ fn render_list(
     banner: Option<Banner>,
     submitted: Option<BulkFormInput>,
 ) -> Result<HtmlPage, PageError> {
-    let project = request.project()?.id;
     let live = request.live_subscription();
-    let channels: HashSet<ChannelId> = request.handle().with_state(|state| {
-        state
-            .project(project)
-            .into_iter()
-            .flat_map(|found| found.channels.keys().copied())
-            .collect()
-    });
-    let scan = scan_checks(request, &query, &channels)?;
+    let has_no_channels = !request.has_channels();
+    let scan = scan_checks(request, &query)?;
     let layout = request.layout("Checks").with_check_counts(
         scan.status_count(DisplayStatus::Late),
         scan.status_count(DisplayStatus::Down),
@@ -135,11 +131,11 @@ fn render_list(
         request,
         &scan,
         &query,
-        channels.is_empty(),
+        has_no_channels,
     ));
     let list = CheckList {
         submitted,
-        ..CheckList::new(request, query, scan, &channels)?
+        ..CheckList::new(request, query, scan, has_no_channels)?
     };
     let shows_key = list.example_url.is_some();
     let html = match &*request.fragment {
@@ -153,12 +149,18 @@ fn render_list(
     })
 }
 
+/// Channels of the project that send alerts to a recipient.
+fn alerting_channels(request: &PageRequest) -> Result<AlertingChannels, PageError> {
+    let project = request.project()?.id;
+    let transports = request.handle().transports();
+    Ok(request
+        .handle()
+        .with_state(|state| AlertingChannels::compute(state, project, transports)))
+}
+
 /// Visits every check once and collects a few values of each check in the list.
-fn scan_checks(
-    request: &PageRequest,
-    query: &CheckListQuery,
-    channels: &HashSet<ChannelId>,
-) -> Result<ListScan, PageError> {
+fn scan_checks(request: &PageRequest, query: &CheckListQuery) -> Result<ListScan, PageError> {
+    let alerting = alerting_channels(request)?;
     let mut scan = ListScan::default();
     let filter = CheckListFilter::new(query);
     request
@@ -167,20 +169,11 @@ fn scan_checks(
             let settings = &check.settings;
             let state = &check.state;
             let status = state.visible_status(settings, request.now);
-            let runs = state.run.is_some();
-            let shown = DisplayStatus::from_status(status, runs);
-            let has_no_channel = !settings
-                .channels
-                .iter()
-                .any(|channel| channels.contains(channel));
+            let shown = DisplayStatus::from_status(status, state.run.is_some());
+            let is_unnotified = !alerting.reach_recipient_of(settings);
             scan.all += 1;
-            scan.without_channels += usize::from(has_no_channel);
-            for counted in DisplayStatus::ALL
-                .into_iter()
-                .filter(|shown| shown.includes(status, runs))
-            {
-                *scan.counts.entry(counted).or_default() += 1;
-            }
+            scan.unnotified += usize::from(is_unnotified);
+            *scan.counts.entry(shown).or_default() += 1;
             for tag in settings.tags.iter() {
                 if let Some(worst) = scan.tags.get_mut(tag) {
                     *worst = shown.min(*worst);
@@ -188,7 +181,7 @@ fn scan_checks(
                     scan.tags.insert(tag.to_owned(), shown);
                 }
             }
-            if filter.matches(&check, status, has_no_channel) {
+            if filter.matches(&check, status, is_unnotified) {
                 let last = state.last_ping;
                 let next = state.next_ping();
                 scan.items.push(CheckListItem {
@@ -209,14 +202,14 @@ impl ListScan {
     }
 }
 
-/// Warns if checks notify no channel.
+/// Warns if alerts about checks reach no recipient.
 fn no_alerts_banner(
     request: &PageRequest,
     scan: &ListScan,
     query: &CheckListQuery,
     has_no_channels: bool,
 ) -> Option<Banner> {
-    if scan.without_channels == 0 || query.without_channels {
+    if scan.unnotified == 0 || query.only_unnotified {
         return None;
     }
     if has_no_channels {
@@ -234,23 +227,31 @@ fn no_alerts_banner(
             _ => banner,
         });
     }
-    let verb = if scan.without_channels == 1 {
-        "notifies"
-    } else {
-        "notify"
-    };
     let text = format!(
-        "{} {verb} no channel.",
-        format_count(scan.without_channels, "check")
+        "No one is notified about {}.",
+        format_count(scan.unnotified, "check")
     );
     let link = format!(
         "{}{}",
         request.page_url(&request.page),
         query
-            .with_change(|query| query.without_channels = true)
+            .with_change(|query| query.only_unnotified = true)
             .to_query_string()
     );
     Some(Banner::info(text).with_link("Show them", link))
+}
+
+/// Newest flip of a check that is down; `None` if it is no longer kept or cannot be read.
+fn last_flip(request: &PageRequest, check: &Check) -> Option<Flip> {
+    if check.state.status != Status::Down {
+        return None;
+    }
+    let logged = request
+        .handle()
+        .flip(check.state.last_flip)
+        .ok()
+        .flatten()?;
+    (logged.check == check.id).then_some(logged.flip)
 }
 
 fn channel_names(request: &PageRequest) -> Result<Vec<(String, String)>, PageError> {
@@ -275,7 +276,7 @@ impl CheckList {
         request: &PageRequest,
         query: CheckListQuery,
         scan: ListScan,
-        channels: &HashSet<ChannelId>,
+        has_no_channels: bool,
     ) -> Result<Self, PageError> {
         let page_url = request.page_url(&request.page);
         let project = request.project()?;
@@ -308,23 +309,23 @@ impl CheckList {
         for id in shown {
             // A check that was deleted in the meantime is left out. The lock is held for one check
             // at a time.
-            let Some(check) = request
-                .handle()
-                .with_state(|state| state.check(id).cloned())
-            else {
+            let transports = request.handle().transports();
+            let found = request.handle().with_state(|state| {
+                let check = state.check(id)?;
+                // If there is no channel at all, a banner says so above all rows.
+                let unnotified = (!has_no_channels)
+                    .then(|| unnotified_reason(state, check, transports))
+                    .flatten();
+                Some((check.clone(), unnotified))
+            });
+            let Some((check, unnotified)) = found else {
                 continue;
             };
-            // If there is no channel at all, a banner says so above all rows.
-            let has_no_channel = !channels.is_empty()
-                && !check
-                    .settings
-                    .channels
-                    .iter()
-                    .any(|channel| channels.contains(channel));
             rows.push(CheckListRow::new(
                 &check,
                 back.url_with_return(&request.page_url(&Page::Check(check.uuid))),
-                has_no_channel,
+                last_flip(request, &check),
+                unnotified,
                 &times,
             ));
         }

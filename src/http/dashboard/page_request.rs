@@ -139,6 +139,18 @@ impl PageRequest {
         }
     }
 
+    /// True if the project of the page has a channel.
+    pub(crate) fn has_channels(&self) -> bool {
+        let has = |project: &Arc<Project>| {
+            self.handle().with_state(|state| {
+                state
+                    .project(project.id)
+                    .is_some_and(|found| !found.channels.is_empty())
+            })
+        };
+        self.project().is_ok_and(has)
+    }
+
     /// Configuration source that owns the check or channel of this number.
     pub(crate) fn declaring_source(&self, number: u64) -> Option<String> {
         self.handle().with_state(|state| {

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crate::domain::text::is_invisible;
+
 /// Maximum number of bytes of a body that a page shows at first: see [limits](crate::docs::limits).
 pub(crate) const PREVIEW_BYTES: usize = 20_000;
 /// Maximum number of bytes of a body that a page shows on request: see
@@ -173,31 +175,6 @@ impl LineBuffer {
             c => self.text.push(c),
         }
     }
-}
-
-/// True for invisible characters that hide or reverse text: direction marks, zero-width characters,
-/// invisible line ends, tags.
-fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}'
-            | '\u{34f}'
-            | '\u{61c}'
-            | '\u{115f}'
-            | '\u{1160}'
-            | '\u{17b4}'
-            | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{3164}'
-            | '\u{feff}'
-            | '\u{ffa0}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}'
-    )
 }
 
 /// Returns the text after an escape sequence. `None` if the text does not begin with a complete one

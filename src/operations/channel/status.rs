@@ -1,10 +1,13 @@
 //! Status of a channel, and the reason why no alert of a check reaches a recipient. Lists, pages
 //! and the API show the same.
 
+use std::collections::HashSet;
+
 use crate::channels::transport_reply::visible_error;
 use crate::domain::alert::{AlertEvent, DeliveryProof};
 use crate::domain::channel::{ChannelClass, Transports};
-use crate::domain::check::Check;
+use crate::domain::check::{Check, CheckSettings};
+use crate::domain::ids::{ChannelId, ProjectId};
 use crate::domain::project::Channel;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::state::State;
@@ -144,6 +147,47 @@ impl ChannelStatus {
             Self::Untested | Self::Ok => return (None, None),
         };
         (since, Some(visible_error(reason, may_write)))
+    }
+}
+
+/// Channels of a project that send alerts about downtimes to a recipient.
+#[derive(Debug, Default)]
+pub struct AlertingChannels {
+    channels: HashSet<ChannelId>,
+    /// True if one of them is notified about every check.
+    covers_every_check: bool,
+}
+
+impl AlertingChannels {
+    /// Returns the alerting channels of a project at a server with these transports.
+    pub fn compute(state: &State, project: ProjectId, transports: Option<Transports>) -> Self {
+        let mut alerting = Self::default();
+        let channels = state
+            .project(project)
+            .into_iter()
+            .flat_map(|project_state| project_state.channels.values());
+        for channel in channels {
+            let mut recipients = state.members_of(channel).chain([channel]);
+            let sends_alerts = recipients.any(|recipient| {
+                recipient.settings.handles_event(AlertEvent::Down)
+                    && ChannelStatus::compute(state, recipient, transports).is_receiving()
+            });
+            if sends_alerts {
+                alerting.channels.insert(channel.id);
+                alerting.covers_every_check |= channel.settings.common().all_checks;
+            }
+        }
+        alerting
+    }
+
+    /// True if an alert about a downtime of a check with these settings reaches a recipient. The
+    /// opposite of [`unnotified_reason`], for lists of many checks.
+    pub fn reach_recipient_of(&self, settings: &CheckSettings) -> bool {
+        self.covers_every_check
+            || settings
+                .channels
+                .iter()
+                .any(|channel| self.channels.contains(channel))
     }
 }
 

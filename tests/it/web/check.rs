@@ -77,6 +77,94 @@ fn hidden(html: &str, name: &str) -> String {
 }
 
 #[tokio::test]
+async fn the_output_of_a_failure_is_shown_at_once() {
+    let page = CheckPageFixture::with(json!({})).await;
+    page.ping("", b"fine\n").await;
+    let up = page.page_text("details/").await;
+    assert!(
+        !up.contains("class=\"output\"") && up.contains("fine"),
+        "{up}"
+    );
+    let output: String = (1..=30).map(|line| format!("line <{line}>\n")).collect();
+    page.ping("/3", output.as_bytes()).await;
+    page.ping("/log", b"a note").await;
+    let down = page.page_text("details/").await;
+    let shown = down.split("class=\"output\"").nth(1).unwrap();
+    let shown = shown.split("</pre>").next().unwrap();
+    assert!(
+        shown.contains("line &#60;21&#62;") && shown.trim_end().ends_with("line &#60;30&#62;"),
+        "{shown}"
+    );
+    assert!(!shown.contains("line &#60;20&#62;"), "{shown}");
+    // The log has the first line of each body.
+    let log = visible_text(&page.page_text("log/").await);
+    for line in ["fine", "line &#60;1&#62;", "a note"] {
+        assert!(log.contains(line), "{line}: {log}");
+    }
+    // Scripts show the body in place.
+    let path = page.path("pings/2/");
+    let body = browse(&page.server, "GET", &path, &[("X-Fragment", "body")]).await;
+    assert!(
+        body.text().starts_with("<pre") && body.text().contains("line &#60;30&#62;"),
+        "{body:?}"
+    );
+    page.server.stop().await;
+}
+
+#[tokio::test]
+async fn scripts_replace_all_parts_of_the_page_that_change() {
+    let page = CheckPageFixture::with(json!({ "schedule": "30 3 * * *", "tz": "UTC" })).await;
+    for _ in 0..3 {
+        page.ping("/start", b"").await;
+        page.server.clock.advance_secs(90);
+        page.ping("", b"").await;
+    }
+    let path = page.path("details/");
+    let parts = browse(&page.server, "GET", &path, &[("X-Fragment", "check")]).await;
+    let whole = page.page_text("details/").await;
+    assert!(!parts.text().contains("<html"), "{parts:?}");
+    for id in [
+        "actions",
+        "standing",
+        "runs",
+        "sent",
+        "history",
+        "durations",
+        "log",
+    ] {
+        let id = format!("id=\"{id}\"");
+        assert!(
+            parts.text().contains(&id) && whole.contains(&id),
+            "{id}: {parts:?}"
+        );
+    }
+    assert!(parts.text().contains("<h2>Durations</h2>"), "{parts:?}");
+    page.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_log_keeps_times_of_day_and_other_times_are_relative() {
+    let page = CheckPageFixture::with(json!({})).await;
+    page.ping("", b"").await;
+    let log = page.page_text("log/").await;
+    let times: Vec<_> = log.split("<time ").skip(1).collect();
+    assert!(
+        !times.is_empty()
+            && times
+                .iter()
+                .all(|time| time.split('>').next().unwrap().ends_with(" data-fixed")),
+        "{log}"
+    );
+    let list = format!("/projects/{}/checks/", project_uuid(&page.server));
+    let list = browse(&page.server, "GET", &list, &[]).await;
+    assert!(
+        list.text().contains("<time ") && !list.text().contains("data-fixed"),
+        "{list:?}"
+    );
+    page.server.stop().await;
+}
+
+#[tokio::test]
 async fn the_page_shows_the_status_over_time() {
     let page = CheckPageFixture::with(json!({
         "name": "Nightly backup", "schedule": "30 3 * * *", "tz": "Europe/Riga", "grace": 900,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{browse, project_uuid};
+use super::{browse, project_uuid, visible_text};
 use crate::support::server::TestServer;
 
 /// Names in the rows of a list, in order.
@@ -67,7 +67,8 @@ async fn the_most_urgent_come_first_and_tiles_count_them() {
     for (query, found) in [
         ("?status=down", &["failed 9", "failed 10"][..]),
         ("?status=down&tag=prod", &["failed 9"]),
-        ("?status=up", &["runs", "up"]),
+        ("?status=up", &["up"]),
+        ("?status=running", &["runs"]),
         ("?q=FAIL+prod", &["failed 9"]),
         (
             "?sort=-name",
@@ -81,6 +82,10 @@ async fn the_most_urgent_come_first_and_tiles_count_them() {
     ] {
         assert_eq!(names(&list(&server, query).await), found, "{query}");
     }
+    // Each check is counted once.
+    let counts = page.split("data-count=\"").skip(1);
+    let counts = counts.map(|tile| tile.split('"').next().unwrap().parse::<usize>().unwrap());
+    assert_eq!(counts.collect::<Vec<_>>(), [2, 0, 1, 1, 1, 0]);
     assert!(
         list(&server, "?q=nothing")
             .await
@@ -139,6 +144,103 @@ async fn an_empty_list_shows_how_to_create_a_check() {
 }
 
 #[tokio::test]
+async fn a_row_says_why_its_check_is_not_up_and_since_when() {
+    let server = TestServer::start().await;
+    for (name, ends) in [
+        ("up", &[""][..]),
+        ("exit", &["", "/3"]),
+        ("fail", &["/fail"]),
+        ("runs", &["", "/start"]),
+        ("new", &[]),
+    ] {
+        make(&server, name, "", ends).await;
+    }
+    let reasons = |page: &str| -> Vec<String> {
+        let rows = page.split("<small class=\"why\">").skip(1);
+        rows.map(|row| visible_text(&format!("<small>{}", row.split("</small>").next().unwrap())))
+            .collect()
+    };
+    server.clock.advance_secs(300);
+    let page = list(&server, "?sort=created").await;
+    assert_eq!(
+        reasons(&page),
+        [
+            "exit status 3, 5 min",
+            "reported a failure, 5 min",
+            "running, 5 min",
+            "no ping yet"
+        ]
+    );
+    server.clock.advance_secs(3_400);
+    let page = list(&server, "?q=up").await;
+    assert_eq!(reasons(&page), ["late, 1 min ; down in 8 min"]);
+    server.clock.advance_secs(7_200);
+    let page = list(&server, "?q=up").await;
+    assert_eq!(reasons(&page), ["no ping, 1 h"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_name_that_cannot_be_seen_is_replaced() {
+    let server = TestServer::start().await;
+    for (name, slug) in [("   ", ""), ("\u{200b}", "night"), ("seen", "")] {
+        server
+            .create_check(json!({ "name": name, "slug": slug }))
+            .await;
+    }
+    assert_eq!(
+        names(&list(&server, "?sort=created").await),
+        ["unnamed", "night", "seen"]
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_channel_for_every_check_counts_as_recipient_of_all() {
+    let server = TestServer::start().await;
+    let settings = r#"{ "kind": "webhook", "name": "hook", "settings":
+        { "down-url": "http://a", "every": "on" } }"#;
+    let made = server.extension_api("POST", "/channels", settings).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let check = server.create_check(json!({ "name": "one" })).await;
+    let page = list(&server, "").await;
+    assert!(
+        !page.contains("No one is notified") && !page.contains("no alerts"),
+        "{page}"
+    );
+    assert!(names(&list(&server, "?alerts=none").await).is_empty());
+    // The box of the channel is ticked, and cannot be unticked.
+    let uuid = check["uuid"].as_str().unwrap();
+    for rest in ["details/", "edit/"] {
+        let page = browse(&server, "GET", &format!("/checks/{uuid}/{rest}"), &[]).await;
+        assert!(
+            page.text().contains("checked disabled") && page.text().contains("every check"),
+            "{rest}: {page:?}"
+        );
+    }
+    // A channel that does not send alerts is no recipient.
+    let id = made.json()["id"].as_str().unwrap().to_owned();
+    let settings = r#"{ "settings": { "up-url": "http://a", "every": "on" } }"#;
+    let changed = server
+        .extension_api("PUT", &format!("/channels/{id}"), settings)
+        .await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    let page = list(&server, "").await;
+    let reason = "No one is notified: its channels do not send alerts for downtimes";
+    assert!(
+        page.contains("No one is notified about 1 check.") && page.contains(reason),
+        "{page}"
+    );
+    let page = browse(&server, "GET", &format!("/checks/{uuid}/details/"), &[]).await;
+    assert!(
+        page.text()
+            .contains("No one is notified about this check: its channels do not send"),
+        "{page:?}"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn the_list_warns_of_checks_without_channels() {
     let server = TestServer::start().await;
     server.create_check(json!({ "name": "one" })).await;
@@ -156,7 +258,7 @@ async fn the_list_warns_of_checks_without_channels() {
         .await;
     let page = list(&server, "").await;
     assert!(
-        page.contains("1 check notifies no channel.") && page.contains("alerts=none"),
+        page.contains("No one is notified about 1 check.") && page.contains("alerts=none"),
         "{page}"
     );
     assert_eq!(names(&list(&server, "?alerts=none").await), ["one"]);

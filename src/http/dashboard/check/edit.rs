@@ -10,6 +10,7 @@ use super::form_fields::{
     CheckFormError, CheckFormFields, DURATION_UNITS, ExpectationKind, PARENT_FIELD, is_box,
 };
 use super::keyword_preview;
+use super::notifications::{self, CheckChannelRow};
 use super::overview::zone_diagnosis;
 use super::parent_names::{ParentNames, parent_error};
 use super::schedule_preview::SchedulePreview;
@@ -43,7 +44,7 @@ struct CheckFormPage {
     cancel: String,
     fields: CheckFormFields,
     errors: Vec<CheckFormError>,
-    channels: Vec<ChannelOption>,
+    channels: Vec<CheckChannelRow>,
     /// Names of checks that this check may depend on.
     others: Vec<String>,
     zones: Vec<&'static str>,
@@ -60,13 +61,6 @@ struct CheckFormPage {
     /// Fields that another user has changed in the meantime.
     conflicts: Vec<EditConflict>,
     is_slug_taken: bool,
-}
-
-struct ChannelOption {
-    uuid: String,
-    name: String,
-    kind: &'static str,
-    is_chosen: bool,
 }
 
 /// A field that another user has changed.
@@ -476,14 +470,10 @@ fn project_channels(
 fn channel_options(
     request: &PageRequest,
     fields: &CheckFormFields,
-) -> Result<Vec<ChannelOption>, PageError> {
-    let choice = |(uuid, name, kind): (String, String, _)| ChannelOption {
-        is_chosen: fields.channels.contains(&uuid),
-        uuid,
-        name,
-        kind,
-    };
-    Ok(project_channels(request)?.into_iter().map(choice).collect())
+) -> Result<Vec<CheckChannelRow>, PageError> {
+    notifications::channel_rows(request, |channel| {
+        fields.channels.contains(&channel.uuid.to_string())
+    })
 }
 
 /// Names of time zones, the viewer's first.

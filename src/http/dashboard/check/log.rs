@@ -3,6 +3,7 @@
 use askama::Template;
 
 use super::log_entries::{self, FLIP_KIND, LogEntry, LoggedRun};
+use super::ping_details::first_line;
 use super::{CheckHeader, check_time_formatter, recent_flips};
 use crate::domain::check::Check;
 use crate::domain::explanation;
@@ -44,6 +45,8 @@ pub(super) struct LogRow {
     pub(super) at: DisplayTime,
     /// Further details.
     pub(super) facts: Vec<(&'static str, String)>,
+    /// True if the entry is a ping with a body.
+    pub(super) has_body: bool,
     /// URL of the page of the ping, and a description of its body.
     pub(super) page: Option<(String, String)>,
 }
@@ -207,6 +210,7 @@ fn flip_row(flip: Flip, times: &TimeFormatter<'_>) -> LogRow {
         text,
         at,
         facts: Vec::new(),
+        has_body: false,
         page: None,
     }
 }
@@ -224,8 +228,16 @@ fn ping_row(
         .remote_addr
         .map_or_else(String::new, |from| format!("from {from}"));
     let took = took.map(|took| format!("took {}", format_duration(took)));
+    let line = first_line(request, check, ping);
+    // The origin is among the details. Without a body it tells pings apart.
+    let source = if line.is_some() {
+        String::new()
+    } else {
+        source
+    };
     let text = took
         .into_iter()
+        .chain(line)
         .chain([source])
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
@@ -245,6 +257,7 @@ fn ping_row(
         text,
         at: DisplayTime::clock_time(ping.at, times),
         facts,
+        has_body: ping.body_len > 0,
         page,
     }
 }

@@ -15,7 +15,7 @@ use crate::http::dashboard::page_error::PageError;
 use crate::http::dashboard::page_request::PageRequest;
 use crate::http::dashboard::page_routes::{Page, RequiredRight};
 use crate::http::dashboard::time_display::DisplayTime;
-use crate::operations::channel::ChannelStatus;
+use crate::operations::channel::{ChannelStatus, unnotified_reason};
 
 /// Maximum number of deliveries shown.
 const MAX_SHOWN: usize = 5;
@@ -28,8 +28,17 @@ pub(super) struct CheckChannelRow {
     pub(super) name: String,
     pub(super) kind: &'static str,
     pub(super) is_assigned: bool,
+    /// True if the channel is notified about every check, assigned or not.
+    pub(super) covers_every_check: bool,
     /// Problem of the channel.
     pub(super) problem: Option<&'static str>,
+}
+
+impl CheckChannelRow {
+    /// True if the channel is notified about the check.
+    pub(super) fn is_notified(&self) -> bool {
+        self.is_assigned || self.covers_every_check
+    }
 }
 
 /// A delivery that is waiting or finished.
@@ -45,12 +54,24 @@ pub(super) struct CheckDeliveryRow {
     pub(super) reason: String,
 }
 
-/// Channels of the project, the assigned ones first.
-pub(super) fn channel_rows(request: &PageRequest, check: &Check) -> Vec<CheckChannelRow> {
+/// Reason why alerts about the check reach no recipient.
+pub(super) fn unnotified(request: &PageRequest, check: &Check) -> Option<&'static str> {
+    let transports = request.handle().transports();
+    request
+        .handle()
+        .with_state(|state| unnotified_reason(state, check, transports))
+}
+
+/// Channels of the project, by name.
+pub(super) fn channel_rows(
+    request: &PageRequest,
+    is_assigned: impl Fn(&Channel) -> bool,
+) -> Result<Vec<CheckChannelRow>, PageError> {
+    let project = request.project()?.id;
     let transports = request.handle().transports();
     let channels: Vec<(Arc<Channel>, ChannelStatus)> = request.handle().with_state(|state| {
         let channels = state
-            .project(check.project)
+            .project(project)
             .into_iter()
             .flat_map(|project| project.channels.values());
         channels
@@ -66,14 +87,13 @@ pub(super) fn channel_rows(request: &PageRequest, check: &Check) -> Vec<CheckCha
         uuid: channel.uuid.to_string(),
         name: channel.name.as_str().into(),
         kind: channel.settings.kind().title,
-        is_assigned: check.settings.channels.contains(&channel.id),
+        is_assigned: is_assigned(channel),
+        covers_every_check: channel.settings.common().all_checks,
         problem: Some(status)
             .filter(|status| !matches!(status, ChannelStatus::Ok | ChannelStatus::Untested))
             .map(ChannelStatus::name),
     };
-    let mut rows: Vec<_> = channels.iter().map(row).collect();
-    rows.sort_by_key(|channel| !channel.is_assigned);
-    rows
+    Ok(channels.iter().map(row).collect())
 }
 
 /// Waiting and recent deliveries of the check, newest first.

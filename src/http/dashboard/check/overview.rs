@@ -5,6 +5,7 @@ use askama::Template;
 use super::history::{self, UptimeBar, UptimeMonth};
 use super::log::{self, LogRow, MAX_PINGS_READ};
 use super::notifications::{self, CheckChannelRow, CheckDeliveryRow};
+use super::ping_details::{OutputExcerpt, output_excerpt};
 use super::plot::{self, DurationPlot};
 use super::schedule_preview::{UpcomingRun, upcoming_runs};
 use super::{CheckHeader, check_time_formatter, recent_flips};
@@ -14,6 +15,7 @@ use crate::domain::explanation::{self, FailureContext, StatusExplanation};
 use crate::domain::flip::Flip;
 use crate::domain::formatting::{TimeFormatter, format_count, format_duration};
 use crate::domain::ping::{Ping, PingKind, run_durations};
+use crate::domain::project::Channel;
 use crate::domain::status::{Status, VisibleStatus};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
@@ -55,33 +57,23 @@ struct CheckPage {
     other_form: Option<AlternativePingUrl>,
     snippets: Vec<Snippet>,
     expected: String,
-    next: Vec<UpcomingRun>,
-    clock_changes: Vec<String>,
     diagnosis: Option<(String, String)>,
     channels: Vec<CheckChannelRow>,
-    /// Last deliveries about the check.
-    deliveries: Vec<CheckDeliveryRow>,
     /// Names and pages of its parents.
     parents: Vec<(String, String)>,
     after: String,
     tags: Vec<String>,
     description: Vec<TextSpan>,
-    overall: Option<String>,
-    bar: UptimeBar,
-    months: Vec<UptimeMonth>,
-    cut: Option<String>,
-    plot: Option<DurationPlot>,
-    runs: Vec<(DisplayTime, String, bool)>,
 }
 
-/// Part of the page that changes with pings, for the script that replaces it.
+/// Parts of the page that change with pings and time, for the script that replaces them.
 #[derive(Template)]
 #[template(path = "_check.html", config = "src/http/dashboard/askama.toml")]
 struct CheckStatusFragment {
     status_panel: CheckStatusPanel,
 }
 
-/// Values that change with pings.
+/// Values that change with pings and time.
 struct CheckStatusPanel {
     explanation: StatusExplanation,
     style: &'static str,
@@ -90,25 +82,73 @@ struct CheckStatusPanel {
     may_write: bool,
     is_paused: bool,
     links: CheckLinks,
+    /// Reason why alerts reach no recipient.
+    unnotified: Option<&'static str>,
+    next: Vec<UpcomingRun>,
+    clock_changes: Vec<String>,
+    /// Last deliveries about the check.
+    deliveries: Vec<CheckDeliveryRow>,
+    overall: Option<String>,
+    bar: UptimeBar,
+    months: Vec<UptimeMonth>,
+    cut: Option<String>,
+    plot: Option<DurationPlot>,
+    runs: Vec<(DisplayTime, String, bool)>,
+    /// Last lines of the output of the job, if the check is down.
+    output: Option<OutputExcerpt>,
     rows: Vec<LogRow>,
 }
 
 impl CheckStatusPanel {
-    fn new(request: &PageRequest, check: &Check, activity: &RecentActivity) -> Self {
+    fn new(
+        request: &PageRequest,
+        check: &Check,
+        activity: &RecentActivity,
+    ) -> Result<Self, PageError> {
         let times = check_time_formatter(check, request);
+        let viewer_times = request.time_formatter();
+        let schedule = check.settings.schedule.as_ref();
+        let history = uptime::uptime_history(
+            &activity.flips,
+            check.state.status,
+            request.now,
+            &request.viewer.zone,
+        );
+        let runs = activity.measured_runs();
         let explanation = explanation::explain_status(
             check,
             activity.last_flip,
             activity.failure_context(),
             &times,
         );
-        Self {
+        Ok(Self {
             style: status_style(explanation.status),
             is_running: check.state.run.is_some(),
             last: last_ping_text(request, check, &activity.pings, &times),
             may_write: request.is_allowed(RequiredRight::Write),
             is_paused: check.state.status == Status::Paused,
             links: check_links(request, check),
+            // A project without channels says so among the alerts.
+            unnotified: notifications::unnotified(request, check)
+                .filter(|_| request.has_channels()),
+            next: schedule.map_or_else(Vec::new, |schedule| {
+                upcoming_runs(schedule, &check.settings.tz, UPCOMING_RUNS, &viewer_times)
+            }),
+            clock_changes: schedule.map_or_else(Vec::new, |schedule| {
+                dst_warnings(schedule, &check.settings.tz, request.now)
+            }),
+            deliveries: notifications::delivery_rows(request, check)?,
+            overall: history::overall_uptime(&history),
+            bar: history::uptime_bar(&history, &viewer_times),
+            months: history::monthly_uptime(&history, &viewer_times),
+            cut: history.incomplete_before.map(|cut| viewer_times.at(cut)),
+            plot: plot::plot_durations(&runs),
+            runs: run_rows(&runs, &times),
+            output: activity
+                .failed_ping(check)
+                .map(|ping| output_excerpt(request, check, ping))
+                .transpose()?
+                .flatten(),
             rows: log::newest_rows(
                 request,
                 check,
@@ -117,7 +157,7 @@ impl CheckStatusPanel {
                 SHOWN_ENTRIES,
             ),
             explanation,
-        }
+        })
     }
 }
 
@@ -186,6 +226,18 @@ impl RecentActivity {
         }
     }
 
+    /// Newest failure with a body that was reported in the present downtime.
+    fn failed_ping(&self, check: &Check) -> Option<&Ping> {
+        let since = self
+            .last_flip
+            .filter(|flip| check.state.status == Status::Down && flip.to == Status::Down)?
+            .at;
+        self.pings
+            .iter()
+            .take_while(|ping| ping.at >= since)
+            .find(|ping| ping.kind == PingKind::Fail && ping.body_len > 0)
+    }
+
     /// Measured runs, oldest first.
     fn measured_runs(&self) -> Vec<plot::PlottedRun> {
         let run = |(ping, took): (&Ping, &Option<i64>)| {
@@ -223,23 +275,10 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     let live = request.live_subscription();
     let check = request.check()?;
     let activity = RecentActivity::read(request, check)?;
-    let status_panel = CheckStatusPanel::new(request, check, &activity);
+    let status_panel = CheckStatusPanel::new(request, check, &activity)?;
     if &*request.fragment == "check" {
         return Ok(HtmlPage::from_template(&CheckStatusFragment { status_panel }).into());
     }
-    let times = check_time_formatter(check, request);
-    let viewer_times = TimeFormatter {
-        now: request.now,
-        zone: &request.viewer.zone,
-    };
-    let history = uptime::uptime_history(
-        &activity.flips,
-        check.state.status,
-        request.now,
-        &request.viewer.zone,
-    );
-    let schedule = check.settings.schedule.as_ref();
-    let runs = activity.measured_runs();
     let (url, other_form) = ping_urls(request, check)?;
     let shows_key = other_form.as_ref().is_some_and(|form| form.by == "UUID");
     let mail = request.dashboard.mail_address(check.uuid);
@@ -262,16 +301,9 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
         url,
         other_form,
         expected: expectation_text(check),
-        next: schedule.map_or_else(Vec::new, |schedule| {
-            upcoming_runs(schedule, &check.settings.tz, UPCOMING_RUNS, &viewer_times)
-        }),
-        clock_changes: schedule.map_or_else(Vec::new, |schedule| {
-            dst_warnings(schedule, &check.settings.tz, request.now)
-        }),
         diagnosis: diagnose_zone(request, check, &activity)
             .map(|found| (found.describe(), found.zone.name().to_owned())),
-        channels: notifications::channel_rows(request, check),
-        deliveries: notifications::delivery_rows(request, check)?,
+        channels: channel_rows(request, check)?,
         parents: notifications::parent_links(request, check),
         after: failure_threshold_text(check),
         tags: check.settings.tags.iter().map(str::to_owned).collect(),
@@ -280,23 +312,6 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
         } else {
             split_links(description)
         },
-        overall: history::overall_uptime(&history),
-        bar: history::uptime_bar(&history, &viewer_times),
-        months: history::monthly_uptime(&history, &viewer_times),
-        cut: history.incomplete_before.map(|cut| viewer_times.at(cut)),
-        plot: plot::plot_durations(&runs),
-        runs: runs
-            .iter()
-            .rev()
-            .take(LISTED_RUNS)
-            .map(|run| {
-                (
-                    DisplayTime::clock_time(run.end, &times),
-                    format_duration(run.took),
-                    run.failed,
-                )
-            })
-            .collect(),
     };
     let html = HtmlPage::from_template(&page);
     Ok(if shows_key {
@@ -305,6 +320,29 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
         html
     }
     .into())
+}
+
+/// Newest measured runs: end, duration, and true for a failure.
+fn run_rows(
+    runs: &[plot::PlottedRun],
+    times: &TimeFormatter<'_>,
+) -> Vec<(DisplayTime, String, bool)> {
+    let row = |run: &plot::PlottedRun| {
+        (
+            DisplayTime::clock_time(run.end, times),
+            format_duration(run.took),
+            run.failed,
+        )
+    };
+    runs.iter().rev().take(LISTED_RUNS).map(row).collect()
+}
+
+/// Channels of the project; channels that are notified about the check come first.
+fn channel_rows(request: &PageRequest, check: &Check) -> Result<Vec<CheckChannelRow>, PageError> {
+    let is_assigned = |channel: &Channel| check.settings.channels.contains(&channel.id);
+    let mut rows = notifications::channel_rows(request, is_assigned)?;
+    rows.sort_by_key(|row| !row.is_notified());
+    Ok(rows)
 }
 
 /// Style of a status.

@@ -11,6 +11,7 @@ use crate::domain::formatting::format_size;
 use crate::domain::ping::{Ping, PingScheme};
 use crate::domain::ping_address;
 use crate::domain::project::KeySecret;
+use crate::domain::text::is_visible;
 use crate::http::dashboard::layout::Layout;
 use crate::http::dashboard::page_error::PageError;
 use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
@@ -21,6 +22,26 @@ use crate::http::dashboard::untrusted_text::{
 };
 use crate::mail::SearchableMail;
 use crate::operations::key;
+use crate::store::BodyPart;
+
+/// Maximum number of lines of an excerpt: see [limits](crate::docs::limits).
+const EXCERPT_LINES: usize = 10;
+/// Maximum size of an excerpt in bytes: see [limits](crate::docs::limits).
+const EXCERPT_BYTES: usize = 4_000;
+/// Maximum number of bytes of a body that are read for its first line, and for the subject of a
+/// mail: see [limits](crate::docs::limits).
+const FIRST_LINE_BYTES: (usize, usize) = (300, 4_096);
+/// Maximum number of characters of a first line: see [limits](crate::docs::limits).
+const MAX_FIRST_LINE_CHARS: usize = 120;
+
+/// Last lines of the body of a ping.
+pub(super) struct OutputExcerpt {
+    pub(super) text: String,
+    /// URL of the page with the whole body.
+    pub(super) link: String,
+    /// Number of the ping.
+    pub(super) n: u64,
+}
 
 #[derive(Template)]
 #[template(path = "ping.html", config = "src/http/dashboard/askama.toml")]
@@ -52,12 +73,24 @@ struct PingBody {
     escapes: String,
 }
 
+/// Body of a ping without the page, for the script that shows it in a log.
+#[derive(Template)]
+#[template(path = "_ping_body.html", config = "src/http/dashboard/askama.toml")]
+struct PingBodyFragment {
+    content: PingBody,
+}
+
 pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     let (check, ping) = find_ping(request)?;
     let body = request
         .handle()
         .body(check, ping.n)?
         .filter(|body| !body.is_empty());
+    if &*request.fragment == "body" {
+        let body = body.ok_or_else(PageError::not_found)?;
+        let content = ping_body(request, check, &ping, &body);
+        return Ok(HtmlPage::from_template(&PingBodyFragment { content }).into());
+    }
     let (style, word) = ping_label(&ping);
     let mut facts = ping_facts(request, check, &ping);
     if ping.body_len == 0 {
@@ -133,6 +166,73 @@ fn readable_body(ping: &Ping, body: &[u8]) -> String {
             format!("Subject: {subject}\n\n{text}")
         }
         _ => String::from_utf8_lossy(body).into_owned(),
+    }
+}
+
+/// Last lines of the body of a ping. `None` if it has no text.
+pub(super) fn output_excerpt(
+    request: &PageRequest,
+    check: &Check,
+    ping: &Ping,
+) -> Result<Option<OutputExcerpt>, PageError> {
+    let Some(body) = request.handle().body(check, ping.n)? else {
+        return Ok(None);
+    };
+    let text = match ping.origin.scheme {
+        PingScheme::Email => SearchableMail::parse(&body).text,
+        _ => String::from_utf8_lossy(&body).into_owned(),
+    };
+    let text = visible_part(request, check, &text);
+    let lines: Vec<_> = text.trim_end().lines().rev().take(EXCERPT_LINES).collect();
+    let mut excerpt = lines.into_iter().rev().collect::<Vec<_>>().join("\n");
+    let excess = excerpt.len().saturating_sub(EXCERPT_BYTES);
+    let start = (excess..=excerpt.len()).find(|at| excerpt.is_char_boundary(*at));
+    excerpt.drain(..start.unwrap_or_default());
+    let shown = untrusted_text::sanitize(excerpt.as_bytes(), EXCERPT_BYTES, EscapeHandling::Strip);
+    let text = visible_part(request, check, &shown.text).into_owned();
+    Ok((!text.trim().is_empty()).then(|| OutputExcerpt {
+        text,
+        link: request.page_url_with_return(&Page::Ping(check.uuid, ping.n)),
+        n: ping.n,
+    }))
+}
+
+/// First line of the body of a ping, or the subject of a mail. `None` if there is none, and for a
+/// long body if the viewer may only read: a part of it may end within a ping address.
+pub(super) fn first_line(request: &PageRequest, check: &Check, ping: &Ping) -> Option<String> {
+    let (body_bytes, mail_bytes) = FIRST_LINE_BYTES;
+    let is_mail = ping.origin.scheme == PingScheme::Email;
+    let most = if is_mail { mail_bytes } else { body_bytes };
+    let is_whole = ping.body_len as usize <= most;
+    if ping.body_len == 0 || !is_whole && !request.is_allowed(RequiredRight::Write) {
+        return None;
+    }
+    let part = request
+        .handle()
+        .part_of_body(check, ping.n, BodyPart::First(most));
+    // A body that cannot be read is reported where it is shown.
+    let body = part.ok().flatten()?;
+    let text = if is_mail {
+        SearchableMail::parse(&body).subject
+    } else {
+        String::from_utf8_lossy(&body).into_owned()
+    };
+    let text = visible_part(request, check, &text);
+    let line = text.lines().find(|line| is_visible(line))?;
+    let shown = untrusted_text::sanitize_line(line.trim());
+    let mut line: String = shown.chars().take(MAX_FIRST_LINE_CHARS).collect();
+    if line.len() < shown.len() {
+        line.push('…');
+    }
+    Some(line)
+}
+
+/// Text without ping addresses if the viewer may only read.
+fn visible_part<'t>(request: &PageRequest, check: &Check, text: &'t str) -> Cow<'t, str> {
+    if request.is_allowed(RequiredRight::Write) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(mask_ping_addresses(request, check, text))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use askama::Template;
 
+use super::alerting_channels;
 use super::query::{CheckListFilter, CheckListQuery};
 use crate::channels::alert_text;
 use crate::domain::check::Check;
@@ -299,21 +300,11 @@ fn select_checks(
     if form.has("all") {
         let mut checks = Vec::new();
         let filter = CheckListFilter::new(query);
-        let channels: HashSet<_> = request.handle().with_state(|state| {
-            state
-                .project(project)
-                .into_iter()
-                .flat_map(|found| found.channels.keys().copied())
-                .collect()
-        });
+        let alerting = alerting_channels(request)?;
         request.handle().for_each_check(project, |check| {
             let status = check.state.visible_status(&check.settings, request.now);
-            let has_no_channel = !check
-                .settings
-                .channels
-                .iter()
-                .any(|channel| channels.contains(channel));
-            if filter.matches(&check, status, has_no_channel) {
+            let is_unnotified = !alerting.reach_recipient_of(&check.settings);
+            if filter.matches(&check, status, is_unnotified) {
                 checks.push(check);
             }
         });

@@ -25,7 +25,7 @@ const LAST_PAGE: usize = 100_000;
 pub(super) const QUERY_ESCAPE_SET: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
-/// Display status of a check, the most urgent first.
+/// Display status of a check, the most urgent first. Each check has one, and is counted once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum DisplayStatus {
     /// The check is overdue beyond its grace time, or has failed.
@@ -89,16 +89,6 @@ impl DisplayStatus {
         }
     }
 
-    /// True if a check counts as this status. A check with a run in progress counts as running and
-    /// as its previous status.
-    pub(crate) fn includes(self, status: VisibleStatus, runs: bool) -> bool {
-        if self == Self::Running {
-            runs
-        } else {
-            self == Self::from_status(status, false)
-        }
-    }
-
     fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|shown| shown.name() == name)
     }
@@ -108,14 +98,14 @@ impl DisplayStatus {
 /// [`CheckListQuery::to_query_string`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CheckListQuery {
-    /// Checks that count as one of these statuses. Empty: all.
+    /// Checks that are shown with one of these statuses. Empty: all.
     pub(super) statuses: BTreeSet<DisplayStatus>,
     /// Checks with all of these tags.
     pub(super) tags: Vec<String>,
     /// Checks that contain every word of this search.
     pub(super) search: String,
-    /// True to show only checks without channels.
-    pub(super) without_channels: bool,
+    /// True to show only checks whose alerts reach no recipient.
+    pub(super) only_unnotified: bool,
     /// Sort order.
     pub(super) order: SortOrder,
     /// Rows per page.
@@ -133,7 +123,7 @@ impl CheckListQuery {
             statuses: BTreeSet::new(),
             tags: Vec::new(),
             search: String::new(),
-            without_channels: false,
+            only_unnotified: false,
             order: defaults.order,
             page_size: defaults.page_size,
             defaults,
@@ -150,7 +140,7 @@ impl CheckListQuery {
                     query.tags.push(value.clone());
                 }
                 "q" => query.search = value.trim().chars().take(MAX_SEARCH_CHARS).collect(),
-                "alerts" => query.without_channels = value == "none",
+                "alerts" => query.only_unnotified = value == "none",
                 "sort" => query.order = SortOrder::parse(value).unwrap_or(defaults.order),
                 "rows" => {
                     query.page_size =
@@ -179,7 +169,7 @@ impl CheckListQuery {
         if !self.search.is_empty() {
             pairs.push(("q", self.search.clone()));
         }
-        if self.without_channels {
+        if self.only_unnotified {
             pairs.push(("alerts", "none".into()));
         }
         if defaults.is_none_or(|defaults| self.order != defaults.order) {
@@ -209,7 +199,7 @@ impl CheckListQuery {
         !self.statuses.is_empty()
             || !self.tags.is_empty()
             || !self.search.is_empty()
-            || self.without_channels
+            || self.only_unnotified
     }
 
     /// Copy with a change, back on the first page.
@@ -260,13 +250,13 @@ impl<'w> CheckListFilter<'w> {
         &self,
         check: &Check,
         status: VisibleStatus,
-        has_no_channel: bool,
+        is_unnotified: bool,
     ) -> bool {
         let CheckListQuery { statuses, tags, .. } = self.query;
         let settings = &check.settings;
-        let runs = check.state.run.is_some();
-        (statuses.is_empty() || statuses.iter().any(|shown| shown.includes(status, runs)))
-            && (!self.query.without_channels || has_no_channel)
+        let shown = DisplayStatus::from_status(status, check.state.run.is_some());
+        (statuses.is_empty() || statuses.contains(&shown))
+            && (!self.query.only_unnotified || is_unnotified)
             && tags.iter().all(|tag| settings.tags.contains(tag))
             && match self.uuid {
                 Some(uuid) => check.uuid == uuid,

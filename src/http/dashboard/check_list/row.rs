@@ -3,9 +3,12 @@
 use std::fmt::Write as _;
 
 use super::query::DisplayStatus;
-use crate::domain::check::{Check, CheckState};
+use crate::domain::check::{Check, CheckSettings, CheckState};
+use crate::domain::explanation::summarize_status;
+use crate::domain::flip::Flip;
 use crate::domain::formatting::{TimeFormatter, format_duration};
 use crate::domain::recent_outcomes::{RecentOutcomes, RunOutcome};
+use crate::domain::text::is_visible;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::http::dashboard::time_display::DisplayTime;
 
@@ -17,8 +20,8 @@ pub(crate) struct CheckListRow {
     pub(crate) shown: DisplayStatus,
     pub(crate) name: String,
     pub(crate) tags: Vec<String>,
-    /// True if no channel is notified about the check.
-    pub(crate) has_no_channel: bool,
+    /// Reason why alerts about the check reach no recipient.
+    pub(crate) unnotified: Option<&'static str>,
     pub(crate) strip: OutcomeStrip,
     /// Description of the schedule.
     pub(crate) schedule_description: String,
@@ -26,7 +29,19 @@ pub(crate) struct CheckListRow {
     pub(crate) configured_schedule: String,
     pub(crate) last: Option<DisplayTime>,
     pub(crate) took: Option<String>,
+    /// Reason for the status, unless the check is up.
+    pub(crate) reason: Option<RowReason>,
     pub(crate) next: Next<DisplayTime>,
+}
+
+/// Reason for the status of a check in a row.
+pub(crate) struct RowReason {
+    pub(crate) words: String,
+    pub(crate) since: Option<DisplayTime>,
+    /// Time at which the check goes down unless it reports.
+    pub(crate) goes_down: Option<DisplayTime>,
+    /// Reason for holding back the alert.
+    pub(crate) held: Option<&'static str>,
 }
 
 /// Next event that a check waits for.
@@ -42,12 +57,16 @@ pub(crate) enum Next<At> {
 }
 
 impl Next<Timestamp> {
-    /// Next event of a check with this display status.
-    pub(crate) fn of(shown: DisplayStatus, state: &CheckState) -> Self {
-        match (shown, state.run, state.next_ping()) {
+    /// Next event of a check with this display status. While it is down, the next run of its
+    /// schedule.
+    pub(crate) fn of(shown: DisplayStatus, check: &Check, now: Timestamp) -> Self {
+        let settings = &check.settings;
+        let next_run = || settings.schedule.as_ref()?.next_after(now, &settings.tz);
+        match (shown, check.state.run, check.state.next_ping()) {
             (DisplayStatus::Late, _, Some(at)) => Self::Overdue(at),
             (_, Some(run), _) => Self::Running(run.start),
             (DisplayStatus::Up, None, Some(at)) => Self::Expected(at),
+            (DisplayStatus::Down, None, _) => next_run().map_or(Self::Nothing, Self::Expected),
             _ => Self::Nothing,
         }
     }
@@ -75,11 +94,22 @@ pub(crate) fn last_run_duration(state: &CheckState) -> Option<String> {
     })
 }
 
+/// Name of a check in a list: its name, or its slug if the name cannot be
+/// seen.
+fn visible_name(settings: &CheckSettings) -> &str {
+    let names = [settings.name.as_str(), settings.slug.as_str()];
+    names
+        .into_iter()
+        .find(|name| is_visible(name))
+        .unwrap_or("unnamed")
+}
+
 impl CheckListRow {
     pub(super) fn new(
         check: &Check,
         page: String,
-        has_no_channel: bool,
+        last_flip: Option<Flip>,
+        unnotified: Option<&'static str>,
         times: &TimeFormatter<'_>,
     ) -> Self {
         let settings = &*check.settings;
@@ -95,15 +125,21 @@ impl CheckListRow {
             id: check.id.0,
             page,
             shown,
-            name: settings.name.as_str().to_owned(),
+            name: visible_name(settings).to_owned(),
             tags: settings.tags.iter().map(str::to_owned).collect(),
-            has_no_channel,
+            unnotified,
             strip: OutcomeStrip::new(state.outcomes),
             schedule_description: settings.describe_schedule(),
             configured_schedule: configured_schedule.unwrap_or_default(),
             last: state.last_ping.map(when),
             took: last_run_duration(state),
-            next: Next::of(shown, state).map(when),
+            reason: summarize_status(check, last_flip, times.now).map(|summary| RowReason {
+                words: summary.reason,
+                since: summary.since.map(|at| DisplayTime::elapsed(at, times)),
+                goes_down: summary.goes_down.map(when),
+                held: summary.held,
+            }),
+            next: Next::of(shown, check, times.now).map(when),
         }
     }
 }

@@ -99,8 +99,9 @@ impl ProjectSnapshot {
     }
 
     fn adjust_counts(&mut self, status: VisibleStatus, runs: bool, by: isize) {
+        let counted = DisplayStatus::from_status(status, runs);
         for (shown, count) in DisplayStatus::ALL.into_iter().zip(&mut self.counts) {
-            if shown.includes(status, runs) {
+            if shown == counted {
                 *count = count.saturating_add_signed(by);
             }
         }

@@ -51,7 +51,7 @@ pub(super) fn row_json(check: &Check, now: Timestamp) -> String {
     let state = &check.state;
     let shown =
         DisplayStatus::from_status(state.visible_status(settings, now), state.run.is_some());
-    let (waits, at) = match Next::of(shown, state) {
+    let (waits, at) = match Next::of(shown, check, now) {
         Next::Nothing => ("", None),
         Next::Expected(at) => ("e", Some(at)),
         Next::Overdue(at) => ("o", Some(at)),

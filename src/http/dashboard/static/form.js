@@ -1,4 +1,5 @@
 // Forms: a preview during input, a slider for durations, a proposed slug, and a warning before input is lost.
+import { say } from './app.js';
 import { part, swap } from './swap.js';
 
 for (const form of document.querySelectorAll('form[data-edit]')) {
@@ -23,7 +24,8 @@ for (const form of document.querySelectorAll('form[data-edit]')) {
           const html = await part(url, 'preview', request.signal);
           if (html !== null) swap(html);
         } catch (error) {
-          if (error.name !== 'AbortError') throw error;
+          // The next input tries again.
+          if (error.name !== 'AbortError') say('The preview is not current: the server does not answer.');
         }
       }, 250);
     });

@@ -12,8 +12,23 @@ history.replaceState(null, '', document.getElementById('list')?.dataset.at);
 const remember = () => sessionStorage.setItem(location.pathname, location.search);
 remember();
 
-// Shows the list at this URL, with an indicator if it is slow.
-export async function show(url, keepsUrl = true) {
+// Shows the filter of a URL in the form. Links outside the form change the filter too.
+function fill(url) {
+  const wanted = new URL(url, location).searchParams, tags = new Set(wanted.getAll('tag'));
+  form.q.value = wanted.get('q') ?? '';
+  for (const box of form.querySelectorAll('[name=tag]')) box.checked = tags.has(box.value);
+  countTags();
+}
+function countTags() {
+  const summary = form.querySelector('summary'), number = form.querySelectorAll('[name=tag]:checked').length;
+  if (!summary) return;
+  summary.querySelector('b')?.remove();
+  if (number) summary.append(Object.assign(document.createElement('b'), { textContent: number }));
+}
+
+// Shows the list at this URL, with an indicator if it is slow. `keep` says what happens to the history: a new entry (`push`), another URL
+// for the current one (`replace`), or nothing.
+export async function show(url, keep = '') {
   request.abort();
   const mine = request = new AbortController();
   const slow = setTimeout(() => line?.removeAttribute('hidden'), 150);
@@ -23,7 +38,7 @@ export async function show(url, keepsUrl = true) {
     await undisturbed();
     if (mine.signal.aborted) return;
     swap(html);
-    if (keepsUrl) history.replaceState(null, '', url);
+    if (keep) history[`${keep}State`](null, '', url);
     remember();
     document.dispatchEvent(new Event('list'));
   } catch (error) {
@@ -48,21 +63,36 @@ function wanted() {
 }
 
 if (form) {
-  let timer;
-  form.addEventListener('input', () => {
+  let timer, searches = false;
+  // One search is one entry of the history, however many letters it has.
+  const search = () => {
     clearTimeout(timer);
-    timer = setTimeout(() => show(wanted()), 120);
+    show(wanted(), searches ? 'replace' : 'push');
+    searches = true;
+  };
+  form.addEventListener('input', event => {
+    clearTimeout(timer);
+    if (event.target.name === 'tag') {
+      searches = false;
+      countTags();
+    }
+    timer = setTimeout(search, 120);
   });
+  form.q.addEventListener('focus', () => { searches = false; });
   form.addEventListener('submit', event => {
     event.preventDefault();
-    clearTimeout(timer);
-    show(wanted());
+    search();
   });
   form.q.addEventListener('keydown', event => {
     if (event.key !== 'Escape' || !form.q.value) return;
     event.preventDefault();
     form.q.value = '';
-    show(wanted());
+    search();
+  });
+  addEventListener('popstate', () => {
+    clearTimeout(timer);
+    fill(location);
+    show(location.href);
   });
 }
 
@@ -75,7 +105,8 @@ document.addEventListener('click', event => {
   if (account && 'keep' in link.dataset) {
     fetch(account, { method: 'POST', body: new URL(link.href).searchParams, redirect: 'manual', keepalive: true }).catch(() => {});
   }
-  show(link.href);
+  if (form) fill(link.href);
+  show(link.href, 'push');
 });
 
 // Keys move between the links of the rows.
@@ -93,10 +124,16 @@ export async function pauseOrResume(one) {
   const resumes = one.dataset.status === 'paused';
   const url = new URL(resumes ? '../resume/' : '../pause/', one.querySelector('.name a').href);
   // The response redirects to the page of the check, which is not loaded.
-  const answer = await fetch(url, { method: 'POST', headers: { 'X-Fragment': 'list' }, redirect: 'manual' });
-  say(answer.type !== 'opaqueredirect' ? 'Failed. Reload the page.' : resumes ? 'Resumed.' : 'Paused.');
+  const answer = await fetch(url, { method: 'POST', headers: { 'X-Fragment': 'list' }, redirect: 'manual' }).catch(() => null);
+  const name = one.querySelector('.name bdi').textContent;
+  if (answer?.type !== 'opaqueredirect') {
+    const reason = answer ? 'Reload the page.' : 'The server does not answer.';
+    say(`${name} was not ${resumes ? 'resumed' : 'paused'}. ${reason}`);
+    return;
+  }
+  say(`${resumes ? 'Resumed' : 'Paused'} ${name}.`);
   // With a live stream the row is updated in place.
-  if (document.getElementById('live')?.dataset.by !== 'stream') await show(location.href, false);
+  if (document.getElementById('live')?.dataset.by !== 'stream') await show(location.href);
 }
 export async function copyUrl(one) {
   const link = one?.querySelector('.name a');
@@ -107,6 +144,14 @@ export async function copyUrl(one) {
 }
 onKey('p', () => pauseOrResume(row()));
 onKey('c', () => copyUrl(row()));
+
+// A click beside the links of a row opens its check.
+document.addEventListener('click', event => {
+  const one = event.target.closest('.row[data-id]');
+  if (!one || event.defaultPrevented || event.target.closest('a, button, label, input') || !getSelection().isCollapsed) return;
+  const link = one.querySelector('.name a');
+  if (event.ctrlKey || event.metaKey) open(link.href); else link.click();
+});
 
 // Loads the menu of a row on demand.
 document.addEventListener('click', async event => {

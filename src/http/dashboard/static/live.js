@@ -1,13 +1,16 @@
 // Sends a page the changes on the server: by an event stream while the page is visible, by polling while it is hidden or where streams do
-// not work. Events have ids, so that the next connection brings the missed ones.
+// not work. Events have ids, so that the next connection brings the missed ones. While the page is not current, a band above it says so.
+import { clock, now } from './time.js';
 
 const place = document.getElementById('live');
 const listeners = [];
 // Maximum number of tabs with a stream. Browsers open six connections to a host.
 const MOST_STREAMS = 4;
 const EVERY = 15, HIDDEN_EVERY = 60, FIRST_EVERY = 3;
+// Seconds between attempts to reach a server that does not answer, during the first minute, and before a band says so.
+const RETRY_EVERY = 3, BAND_AFTER = 4;
 
-let since = place?.dataset.since, source = null, timer, failures = 0, polls = 0, since_when = null, isOver = false;
+let since = place?.dataset.since, source = null, timer, failures = 0, polls = 0, lostAt = null, isUnreachable = false, isOver = false;
 
 // Registers a function that is called with every frame.
 export function onFrame(listener) {
@@ -28,46 +31,69 @@ function draw(name) {
 }
 export function picture(name) {
   shown = name;
-  if (!since_when) draw(name);
+  if (lostAt === null) draw(name);
 }
 
 function say(text) {
   if (place.textContent !== text) place.textContent = text;
 }
+// The band, and a grey page below it.
+const band = Object.assign(document.createElement('p'), { className: 'notice down outdated' });
+band.setAttribute('role', 'alert');
+let bandTimer = null;
+function warn(text, label, url) {
+  clearTimeout(bandTimer);
+  band.textContent = `${text} Shown as of ${clock(lostAt ?? now(), place.dataset.zone)}. `;
+  if (label) band.append(Object.assign(document.createElement('a'), { href: url, textContent: label }));
+  const main = document.getElementById('main');
+  main.prepend(band);
+  main.dataset.outdated = '';
+}
+function unwarn() {
+  clearTimeout(bandTimer);
+  bandTimer = null;
+  band.remove();
+  delete document.getElementById('main').dataset.outdated;
+}
+
 function connected(text) {
   failures = 0;
-  since_when = null;
+  lostAt = null;
+  unwarn();
   if (shown) draw(shown);
   place.dataset.state = 'on';
   place.dataset.by = source ? 'stream' : 'asking';
   say(text);
 }
 function lost() {
-  since_when ??= new Date().toTimeString().slice(0, 5);
+  lostAt ??= now();
+  const text = `Disconnected since ${clock(lostAt, place.dataset.zone)}, reconnecting`;
+  bandTimer ??= setTimeout(warn, BAND_AFTER * 1000, `${text}.`);
   shown ??= /favicon-(\w+)/.exec(icon.getAttribute('href'))[1];
   draw('off');
   place.dataset.state = 'off';
-  say(`Disconnected since ${since_when}, reconnecting`);
+  say(text);
 }
 
 // Returns the current version of a part of this page, or null.
 export async function ask(name) {
   const answer = await fetch(location.href, { headers: { 'X-Fragment': name } }).catch(() => null);
   if (answer?.status === 401) over();
+  if (answer?.status === 403 || answer?.status === 404) removed();
   return answer?.ok && !answer.redirected ? answer.text() : null;
 }
 
-// After the session has ended the page keeps its contents and the input.
-function over() {
+// After the session or the access has ended the page keeps its contents and the input.
+function stop(text, label, url) {
+  if (isOver) return;
   isOver = true;
   end();
-  say('You were signed out. ');
-  const link = document.createElement('a');
-  link.href = location.href;
-  link.textContent = 'Sign in again';
-  place.append(link);
+  warn(text, label, url);
+  say('Not updated');
   place.dataset.state = 'off';
 }
+const over = () => stop('You were signed out.', 'Sign in again', location.href);
+const removed = () => stop('This page no longer exists, or you no longer have access to it.', 'All projects', document.querySelector('.mark').href);
 
 function url() {
   const url = new URL(place.dataset.events, location);
@@ -105,16 +131,29 @@ async function poll() {
   try {
     const answer = await fetch(url(), { headers: { Accept: 'application/json', 'X-Fragment': 'events' } });
     if (answer.status === 401) return over();
+    if (answer.status === 403 || answer.status === 404) return removed();
     if (!answer.ok) throw new Error(answer.statusText);
     const { id, frames } = await answer.json();
     since = id;
     connected(`Every ${every} s`);
     frames.forEach(tell);
+    // The server answers again: a stream can be opened at once.
+    const isBack = isUnreachable;
+    isUnreachable = false;
+    if (isBack && !document.hidden) {
+      begin();
+      return;
+    }
   } catch {
+    isUnreachable = true;
     lost();
   }
   if (isOver || source) return;
   clearTimeout(timer);
+  if (isUnreachable && now() - lostAt < 60_000) {
+    timer = setTimeout(poll, RETRY_EVERY * 1000);
+    return;
+  }
   // Tries a stream again after a minute.
   timer = setTimeout(() => (++polls % 4 || document.hidden ? poll() : begin()), every * 1000);
 }

@@ -17,7 +17,11 @@ const stale = element('p', '');
 stale.className = 'stale';
 stale.append(element('button', ''));
 stale.firstChild.type = 'button';
-stale.firstChild.addEventListener('click', () => show(location.href, false));
+stale.firstChild.addEventListener('click', async () => {
+  await show(location.href);
+  // The button disappears with the offer, and would take the focus with it.
+  list()?.querySelector('.row .name a')?.focus({ preventScroll: true });
+});
 function offer() {
   if (!stale.isConnected) list()?.before(stale);
   stale.hidden = moved.size === 0;
@@ -82,6 +86,22 @@ function strip(cell, bits) {
   cell.replaceChildren(svg);
 }
 
+// The reason for a status. That of a failure is known to the server alone.
+function explain(one, status, at) {
+  if (status !== 'up' && status !== 'running') {
+    if (one.dataset.status !== status || status === 'down') refresh();
+    return;
+  }
+  one.querySelector('.why')?.remove();
+  if (status === 'up') return;
+  const why = element('small', 'running, '), began = moment(at, zone);
+  why.className = 'why';
+  began.dataset.elapsed = '';
+  began.textContent = began.textContent.replace(/ ago$/, '');
+  why.append(began);
+  one.querySelector('.name').append(why);
+}
+
 function patch([id, status, last, took, waits, at, bits]) {
   const one = row(id);
   if (!one) return;
@@ -92,6 +112,7 @@ function patch([id, status, last, took, waits, at, bits]) {
   const before = { o: ['expected '], r: ['began '] }[waits] ?? [];
   one.querySelector('.next').replaceChildren(...(waits ? [...before, moment(at, zone)] : ['–']));
   strip(one.querySelector('.strip'), bits);
+  explain(one, status, at);
   turn(one, status);
   if (/^-?(last|next)$/.test(wanted('sort').at(-1) ?? '')) moved.add(one.dataset.id);
 }

@@ -8,7 +8,7 @@ export function words(at) {
   const seconds = Math.floor(Math.abs(away));
   const far = seconds < 60 ? `${seconds} s` : seconds < 3600 ? `${Math.floor(seconds / 60)} min`
     : seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : seconds < 1209600 ? `${Math.floor(seconds / 86400)} d` : '';
-  if (seconds < 5) return 'just now';
+  if (seconds < 5 && away < 1) return 'just now';
   return far && (away < 0 ? `${far} ago` : `in ${far}`);
 }
 
@@ -16,6 +16,12 @@ export function words(at) {
 function exact(at, zone) {
   const said = zone => new Date(at).toLocaleString('en-GB', { timeZone: zone, dateStyle: 'medium', timeStyle: 'medium' }).replace('Sept', 'Sep');
   try { return `${said(zone)} (${zone})`; } catch { return `${said('UTC')} (UTC)`; }
+}
+
+// Time of day, to the minute.
+export function clock(at, zone) {
+  const said = timeZone => new Date(at).toLocaleTimeString('en-GB', { timeZone, hour: '2-digit', minute: '2-digit' });
+  try { return said(zone); } catch { return `${said('UTC')} UTC`; }
 }
 
 // Element for a time in seconds since 1970, as the server renders it.
@@ -29,7 +35,8 @@ export function moment(seconds, zone) {
 
 function refresh() {
   for (const time of document.querySelectorAll('time[datetime]')) {
-    const text = words(Date.parse(time.dateTime));
+    const relative = words(Date.parse(time.dateTime));
+    const text = time.hasAttribute('data-elapsed') ? relative.replace(/ ago$/, '') : relative;
     if (text && !time.hasAttribute('data-fixed') && time.textContent !== text) time.textContent = text;
   }
 }
