@@ -434,7 +434,14 @@ fn a_leader_that_is_stopped_while_etcd_hangs_ends() {
     cluster.wait_for_leader(None);
     let mut leader = cluster.nodes[0].take().unwrap();
     leader.find_or_wait_for("listening for HTTP");
+    admin(&cluster.data(0), &["project", "create", "main"]);
+    let words = ["check", "create", "--project", "main", "--name", "job"];
+    let path = format!("/ping/{}", admin(&cluster.data(0), &words));
     signal(cluster.etcd.child.id(), "STOP");
+    // The writer waits for etcd.
+    let mut client = cluster.client(0);
+    let request = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    client.send(request.as_bytes()).unwrap();
     leader.wait_for("did not answer within 2 seconds");
     leader.signal("TERM");
     // It loses the leadership meanwhile, and does not start again to follow.
