@@ -297,9 +297,22 @@ impl Handle {
         self.0.was_empty
     }
 
-    /// True if commands can currently be applied.
+    /// True if commands can currently be applied, and pings are not refused.
     pub fn is_writable(&self) -> bool {
-        self.0.writable.load(Ordering::Relaxed) && !self.0.writer_activity.is_stalled()
+        self.0.writable.load(Ordering::Relaxed)
+            && !self.0.writer_activity.is_stalled()
+            && !self.refuses_pings()
+    }
+
+    /// Refuses pings from now on, or accepts them again. Other commands are accepted as before. The
+    /// caller records the outage.
+    pub fn refuse_pings(&self, refuses_pings: bool) {
+        self.0.queue.set_refuses_pings(refuses_pings);
+    }
+
+    /// True if pings are refused.
+    pub fn refuses_pings(&self) -> bool {
+        self.0.queue.refuses_pings()
     }
 
     /// True if a deadline passed at least a minute ago and was not processed.

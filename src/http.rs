@@ -129,6 +129,8 @@ pub struct HttpServer(Arc<ServerState>);
 struct ConnectionInfo {
     peer: Peer,
     allowed_routes: AllowedRoutes,
+    /// True if another machine of the cluster accepted it.
+    is_forwarded: bool,
 }
 
 /// Routes that a connection may use.
@@ -203,6 +205,7 @@ impl HttpServer {
         threads: Arc<RuntimeThreads>,
         stop: watch::Receiver<bool>,
     ) {
+        let is_forwarded = listener.is_forwarded();
         // No limit here: a connection without a free slot is accepted and gets an error.
         accept_connections(
             "HTTP",
@@ -245,6 +248,7 @@ impl HttpServer {
                                     scheme: PingScheme::Http,
                                 },
                                 allowed_routes: AllowedRoutes::All,
+                                is_forwarded,
                             };
                             let handle_stream = move |stream: TcpStream| {
                                 server.serve_connection(stream, info, state, stop)
@@ -254,7 +258,8 @@ impl HttpServer {
                         // Boxed: it is many times as large as the future of a connection without
                         // TLS.
                         Some(tls) => {
-                            Box::pin(server.serve_tls(&tls, stream, peer, state, &threads, stop))
+                            let client = (peer, is_forwarded);
+                            Box::pin(server.serve_tls(&tls, stream, client, state, &threads, stop))
                                 .await
                         }
                     };
@@ -291,6 +296,7 @@ impl HttpServer {
                             scheme: PingScheme::Http,
                         },
                         allowed_routes: AllowedRoutes::MetricsOnly,
+                        is_forwarded: false,
                     };
                     let handle_stream = move |stream: TcpStream| {
                         server.serve_connection(stream, info, Arc::default(), stop)

@@ -58,9 +58,10 @@
 //! - Contents of the database file: [`store`], one file for each kind of row.
 //! - Durability of a batch, and what is on disk after a kill: `store::log`, `store::store_log`;
 //!   when the database is synced: `maintain_log` in `engine::writer::recovery`.
-//! - Operation of several machines: `server::cluster`; the database of a follower:
-//!   `store::follower`, `server::cluster::replica`; the log of a leader: `store::log::shared`,
-//!   `server::cluster::lease`; simulation of both: `tests/it/simulation/cluster.rs`.
+//! - Operation of several machines: `server::cluster`; their status: `metrics::cluster`; the
+//!   database of a follower: `store::follower`, `server::cluster::replica`; the log of a leader:
+//!   `store::log::shared`, `server::cluster::lease`; simulation of both:
+//!   `tests/it/simulation/cluster.rs`.
 //! - Permissions of keys: `http::api::auth`.
 //! - API keys of another server that keep working: `engine::api_keys`, [`domain::legacy_keys`].
 //! - Endpoints of the admin API: `admin::routes`; its form as HTTP: `admin::encoding`.

@@ -2,11 +2,12 @@
 //! Values that can be read from the state are read only when the metrics are requested.
 
 mod backup_status;
+mod cluster;
 mod process;
 mod text_format;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode_registry;
@@ -23,6 +24,7 @@ use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
 use crate::util::sync::lock;
 pub use backup_status::BackupStatus;
+pub use cluster::{ClusterMetrics, ClusterStatus, MemberStatus, NodeRole, NodeStatus};
 
 /// Commit that this release was built from.
 pub const COMMIT: &str = match option_env!("OVERDUE_COMMIT") {
@@ -143,6 +145,8 @@ pub struct Metrics {
     last_commit: AtomicU64,
     /// `None`: automatic backups are off.
     backups: Mutex<Option<BackupStatus>>,
+    /// Metrics of the cluster; none if this server belongs to no cluster.
+    cluster: OnceLock<Arc<ClusterMetrics>>,
     /// Result of the last `--apply`: 1: applied; 0: failed; negative: there are no files.
     apply_ok: AtomicI64,
     started: Timestamp,
@@ -260,6 +264,7 @@ impl Metrics {
             logged_bytes: AtomicU64::new(0),
             last_commit: AtomicU64::new(0),
             backups: Mutex::new(None),
+            cluster: OnceLock::new(),
             apply_ok: AtomicI64::new(-1),
             started,
             registry,
@@ -409,6 +414,17 @@ impl Metrics {
         change(lock(&self.backups).get_or_insert_default());
     }
 
+    /// Adds the metrics of the cluster that this machine leads.
+    pub fn set_cluster(&self, cluster: Arc<ClusterMetrics>) {
+        // It is set once, before the server answers.
+        let _ = self.cluster.set(cluster);
+    }
+
+    /// Metrics of the cluster. `None`: this server belongs to no cluster.
+    pub fn cluster(&self) -> Option<&Arc<ClusterMetrics>> {
+        self.cluster.get()
+    }
+
     /// Records if the configuration files of `--apply` were applied.
     pub fn record_apply(&self, ok: bool) {
         self.apply_ok.store(ok.into(), Relaxed);
@@ -421,6 +437,9 @@ impl Metrics {
         self.register_snapshot(snapshot, &mut snapshot_registry);
         let mut process = Registry::with_prefix("process");
         process::register_process_metrics(micros_to_seconds(self.started.micros()), &mut process);
+        if let Some(cluster) = self.cluster() {
+            cluster.register(&mut snapshot_registry);
+        }
         for registry in [&self.registry, &snapshot_registry, &process] {
             // Writing to a string does not fail.
             let _ = encode_registry(&mut out, registry);

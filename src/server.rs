@@ -8,14 +8,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::available_parallelism;
-use std::time::Duration;
 
 use ipnet::IpNet;
 use sd_notify::NotifyState;
 use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
 use tracing::level_filters::LevelFilter;
 
 use crate::admin;
@@ -43,6 +40,7 @@ use log::LogGuard;
 pub(crate) use machine_timezone::machine_timezone;
 use passed_sockets::PassedSockets;
 pub(crate) use passed_sockets::passed_socket_count;
+use shutdown::{stop_listeners, stop_writer};
 use signals::{HangupCount, StopSignals};
 use watchdog::LastActivity;
 
@@ -57,16 +55,10 @@ mod open_files;
 mod passed_sockets;
 mod reload;
 mod restart;
+mod shutdown;
 mod signals;
 mod startup_progress;
 mod watchdog;
-
-/// Time within which the listeners must finish open requests. Their own time limit for clients is a
-/// little shorter.
-const LISTENERS_STOP_TIMEOUT: Duration = Duration::from_secs(6);
-/// Time within which the writer must finish after that. The sum is less than the ten seconds after
-/// which a supervisor kills the process.
-const WRITER_STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Threads for slow work. More would only wait for the same disk and the same cores.
 const BLOCKING_THREADS: usize = 4;
@@ -170,7 +162,7 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
     let outbound = Outbound::new(config.outbound.clone(), &Clock::System, Random::System)
         .map_err(ServeError::Outbound)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        // A task that blocks must not delay the heartbeats of a leader.
+        // A task that blocks must not delay the renewals of the lease of a leader.
         .worker_threads(if config.cluster.is_some() { 2 } else { 1 })
         .enable_all()
         .build()
@@ -374,7 +366,8 @@ async fn serve(
             .map(|base_url| http::unsubscribe_links(base_url, handle.clone())),
     };
     last_round.record(Clock::System.uptime());
-    let mut notifier = notifier::start(handle.clone(), notifier_config, stopped.clone())
+    let (stop_notifier, notifier_stopped) = watch::channel(false);
+    let mut notifier = notifier::start(handle.clone(), notifier_config, notifier_stopped)
         .map_err(ServeError::System)?;
     let data_directory = config.data_directory.clone();
     let mut listeners = listeners.serve(admin, &handle, config, threads, (&stopped, leader));
@@ -395,6 +388,14 @@ async fn serve(
             _ => ServeError::WriterPanicked,
         }),
         reason = cluster::wait_until_replaced(leader) => Some(ServeError::NoLongerLeading(reason)),
+        to = cluster::wait_for_hand_over(leader) => {
+            tracing::info!("handing over to another machine");
+            stop_notifier.send_replace(true);
+            let serving = (listeners, stop, notifier);
+            shutdown::hand_over(serving, (handle, writer_exit), leader, to).await;
+            let reason = "it has handed over, as requested".into();
+            return Err(ServeError::NoLongerLeading(reason));
+        }
         _ = listeners.join_next() => Some(ServeError::ListenerPanicked),
         _ = &mut notifier => Some(ServeError::NotifierPanicked),
     };
@@ -404,6 +405,7 @@ async fn serve(
     }
     notify_supervisor(NotifyState::Stopping);
     stop.send_replace(true);
+    stop_notifier.send_replace(true);
     let stopping = async {
         // A notifier that panicked is not waited for.
         let notifier = (!matches!(failure, Some(ServeError::NotifierPanicked))).then_some(notifier);
@@ -480,33 +482,6 @@ fn start_writer(writer: Writer) -> io::Result<oneshot::Receiver<WriterExit>> {
             let _ = sender.send(writer.run());
         })?;
     Ok(receiver)
-}
-
-/// Waits until the listeners have answered everything that they accepted.
-async fn stop_listeners(mut listeners: JoinSet<()>, notifier: Option<oneshot::Receiver<()>>) {
-    let closed = async {
-        while listeners.join_next().await.is_some() {}
-        // The results of messages in flight go to the same writer.
-        if let Some(notifier) = notifier {
-            let _ = notifier.await;
-        }
-    };
-    if timeout(LISTENERS_STOP_TIMEOUT, closed).await.is_err() {
-        tracing::warn!("requests and alerts that did not finish in time are dropped");
-    }
-}
-
-/// Lets the writer finish its queue.
-async fn stop_writer(
-    handle: &Handle,
-    writer_exit: oneshot::Receiver<WriterExit>,
-) -> Result<(), ServeError> {
-    handle.close();
-    match timeout(WRITER_STOP_TIMEOUT, writer_exit).await {
-        Ok(Ok(WriterExit::Closed)) => Ok(()),
-        Ok(_) => Err(ServeError::WriterPanicked),
-        Err(_) => Err(ServeError::WriterTimeout),
-    }
 }
 
 /// Warns if other users can access the data directory. The permissions of an existing directory are

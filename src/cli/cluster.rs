@@ -3,82 +3,117 @@
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::common_args::JsonFlag;
+use super::common_args::{JsonFlag, number_parser};
 use super::dashboard_flags::{SecretFileContent, read_secret};
 use super::serve::parse_address;
 use super::{CliError, new_runtime, table};
+use crate::domain::formatting::format_size;
+use crate::metrics::{ClusterStatus, MemberStatus, NodeRole, NodeStatus};
 use crate::server::cluster::{
-    self, ClusterAccess, ClusterConfig, ClusterStatus, ClusterTlsFiles, NodeStatus,
+    self, ClusterAccess, ClusterConfig, ClusterOptions, EtcdTlsFiles, MIN_PATIENCE, PeerTlsFiles,
 };
 use clap::{Args, Subcommand};
 
-/// Access to etcd.
+/// Default time for which connections are held, in seconds.
+const DEFAULT_HOLD_SECS: u64 = 7;
+/// Default time until another machine takes over, in seconds.
+const DEFAULT_PATIENCE_SECS: u64 = 5;
+/// Default number of machines that must have a record.
+const DEFAULT_COPIES: u8 = 2;
+
+/// Minimum of the quota of etcd, in bytes.
+const MIN_QUOTA_BYTES: u64 = 16 << 20;
+
+/// Access to the etcd of a cluster.
 #[derive(Args)]
+#[command(next_help_heading = "Cluster")]
 pub(super) struct EtcdArgs {
-    /// PEM file with the CA certificates that verify etcd's certificate [default: the system's CA
-    /// certificates]
+    /// The cluster's log: the members of its etcd and the prefix of its keys, given as
+    /// etcd://HOST:PORT,HOST:PORT,.../PREFIX
     #[arg(
         long,
-        env = "OVERDUE_CLUSTER_CA_FILE",
-        value_name = "FILE",
-        help_heading = "Cluster"
+        env = "OVERDUE_CLUSTER",
+        value_name = "URL",
+        hide_env_values = true
     )]
-    cluster_ca_file: Option<PathBuf>,
+    cluster: Option<String>,
+
+    /// PEM file with the CA certificates that verify etcd's certificate [default: the system's CA
+    /// certificates]
+    #[arg(long, env = "OVERDUE_CLUSTER_ETCD_CA", value_name = "FILE")]
+    cluster_etcd_ca: Option<PathBuf>,
 
     /// PEM file with the client certificate for etcd
     #[arg(
         long,
-        env = "OVERDUE_CLUSTER_CERT",
+        env = "OVERDUE_CLUSTER_ETCD_CERT",
         value_name = "FILE",
-        requires = "cluster_key",
-        help_heading = "Cluster"
+        requires = "cluster_etcd_key"
     )]
-    cluster_cert: Option<PathBuf>,
+    cluster_etcd_cert: Option<PathBuf>,
 
     /// PEM file with the private key of the client certificate
     #[arg(
         long,
-        env = "OVERDUE_CLUSTER_KEY",
+        env = "OVERDUE_CLUSTER_ETCD_KEY",
         value_name = "FILE",
-        requires = "cluster_cert",
-        help_heading = "Cluster"
+        requires = "cluster_etcd_cert"
     )]
-    cluster_key: Option<PathBuf>,
+    cluster_etcd_key: Option<PathBuf>,
+
+    /// Size in bytes from which on etcd refuses changes, its --quota-backend-bytes [default: what
+    /// etcd reports, or 2 GiB]
+    #[arg(
+        long,
+        env = "OVERDUE_CLUSTER_ETCD_QUOTA",
+        value_name = "BYTES",
+        value_parser = number_parser::<u64>(MIN_QUOTA_BYTES..=u64::MAX),
+        allow_negative_numbers = true
+    )]
+    cluster_etcd_quota: Option<u64>,
 }
 
 impl EtcdArgs {
-    fn access(self, url: &str) -> Result<ClusterAccess, String> {
-        let files = ClusterTlsFiles {
-            authorities: self.cluster_ca_file,
-            identity: self.cluster_cert.zip(self.cluster_key),
+    /// Returns the access to etcd; `None` without a URL.
+    fn access(self) -> Result<Option<ClusterAccess>, String> {
+        let Some(url) = self.cluster else {
+            return Ok(None);
         };
-        ClusterAccess::new(url, &files).map_err(|error| error.to_string())
+        let files = EtcdTlsFiles {
+            authorities: self.cluster_etcd_ca,
+            identity: self.cluster_etcd_cert.zip(self.cluster_etcd_key),
+        };
+        ClusterAccess::new(&url, &files, self.cluster_etcd_quota)
+            .map(Some)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Returns the access to etcd of a command that needs it.
+    fn require(self) -> Result<ClusterAccess, CliError> {
+        self.access().map_err(CliError::usage)?.ok_or_else(|| {
+            CliError::usage(
+                "this command needs the etcd of the cluster: give --cluster with its URL, or set \
+                 OVERDUE_CLUSTER",
+            )
+        })
     }
 }
 
 /// Flags of a machine of a cluster.
 #[derive(Args)]
+#[command(next_help_heading = "Cluster")]
 pub(super) struct ClusterFlags {
-    /// Join the cluster whose log is in this etcd, given as etcd://HOST:PORT,HOST:PORT,.../PREFIX
-    /// with its members and the prefix of the cluster's keys
-    #[arg(
-        long,
-        env = "OVERDUE_CLUSTER",
-        value_name = "URL",
-        hide_env_values = true,
-        requires_all = ["cluster_listen", "cluster_secret_file"],
-        help_heading = "Cluster"
-    )]
-    cluster: Option<String>,
+    #[command(flatten)]
+    etcd: EtcdArgs,
 
     /// Name of this machine in the cluster [default: the host name]
     #[arg(
         long,
         env = "OVERDUE_CLUSTER_NODE",
         value_name = "NAME",
-        requires = "cluster",
-        help_heading = "Cluster"
+        requires = "cluster"
     )]
     cluster_node: Option<String>,
 
@@ -88,8 +123,7 @@ pub(super) struct ClusterFlags {
         env = "OVERDUE_CLUSTER_LISTEN",
         value_name = "ADDR:PORT",
         value_parser = parse_address,
-        requires = "cluster",
-        help_heading = "Cluster"
+        requires = "cluster"
     )]
     cluster_listen: Option<SocketAddr>,
 
@@ -98,8 +132,7 @@ pub(super) struct ClusterFlags {
         long,
         env = "OVERDUE_CLUSTER_ADDRESS",
         value_name = "HOST:PORT",
-        requires = "cluster",
-        help_heading = "Cluster"
+        requires = "cluster"
     )]
     cluster_address: Option<String>,
 
@@ -109,69 +142,127 @@ pub(super) struct ClusterFlags {
         env = "OVERDUE_CLUSTER_SECRET_FILE",
         value_name = "FILE",
         value_parser = read_secret,
-        requires = "cluster",
-        help_heading = "Cluster"
+        requires = "cluster"
     )]
     cluster_secret_file: Option<SecretFileContent>,
 
-    #[command(flatten)]
-    etcd: EtcdArgs,
+    /// PEM file with the authorities that the certificates of all machines come from, for encrypted
+    /// connections between them
+    #[arg(
+        long,
+        env = "OVERDUE_CLUSTER_CA",
+        value_name = "FILE",
+        requires = "cluster_cert"
+    )]
+    cluster_ca: Option<PathBuf>,
+
+    /// PEM file with the certificate that this machine shows to the others
+    #[arg(
+        long,
+        env = "OVERDUE_CLUSTER_CERT",
+        value_name = "FILE",
+        requires = "cluster_key"
+    )]
+    cluster_cert: Option<PathBuf>,
+
+    /// PEM file with the private key of that certificate
+    #[arg(
+        long,
+        env = "OVERDUE_CLUSTER_KEY",
+        value_name = "FILE",
+        requires = "cluster_ca"
+    )]
+    cluster_key: Option<PathBuf>,
+
+    /// Seconds for which connections wait for a machine that leads, until they get an error
+    #[arg(
+        long,
+        env = "OVERDUE_CLUSTER_HOLD",
+        value_name = "SECONDS",
+        default_value_t = DEFAULT_HOLD_SECS,
+        value_parser = number_parser::<u64>(1..=60),
+        allow_negative_numbers = true
+    )]
+    cluster_hold: u64,
+
+    /// Seconds without a sign of the leader after which another machine leads in its place. A value
+    /// holds while the machine with it leads
+    #[arg(
+        long,
+        env = "OVERDUE_CLUSTER_PATIENCE",
+        value_name = "SECONDS",
+        default_value_t = DEFAULT_PATIENCE_SECS,
+        value_parser = number_parser::<u64>(MIN_PATIENCE.as_secs()..=60),
+        allow_negative_numbers = true
+    )]
+    cluster_patience: u64,
+
+    /// Number of machines that must have a change on their disks before it is removed from etcd
+    #[arg(
+        long,
+        env = "OVERDUE_CLUSTER_COPIES",
+        value_name = "N",
+        default_value_t = DEFAULT_COPIES,
+        value_parser = number_parser::<u8>(1..=9),
+        allow_negative_numbers = true
+    )]
+    cluster_copies: u8,
 }
 
 impl ClusterFlags {
     /// Returns the configuration of the machine; `None` if it belongs to no cluster.
     pub(super) fn config(self) -> Result<Option<ClusterConfig>, String> {
-        // clap requires all of them together.
-        let (Some(url), Some(listen), Some(secret)) =
-            (self.cluster, self.cluster_listen, self.cluster_secret_file)
-        else {
+        let Some(access) = self.etcd.access()? else {
             return Ok(None);
         };
-        let access = self.etcd.access(&url)?;
+        let listen = self.cluster_listen.ok_or(
+            "a machine of a cluster needs a port for the other machines: give --cluster-listen \
+             with an address of this machine that they reach",
+        )?;
+        let secret = self
+            .cluster_secret_file
+            .ok_or("a machine of a cluster needs the common secret: give --cluster-secret-file")?;
+        let files = self.cluster_ca.zip(self.cluster_cert.zip(self.cluster_key));
+        let tls = files.map(|(authorities, identity)| PeerTlsFiles {
+            authorities,
+            identity,
+        });
         ClusterConfig::new(
             access,
             self.cluster_node,
             listen,
             self.cluster_address,
             &secret.0,
+            tls.as_ref(),
+            ClusterOptions {
+                hold_time: Duration::from_secs(self.cluster_hold),
+                patience: Duration::from_secs(self.cluster_patience),
+                copies: self.cluster_copies.into(),
+            },
         )
         .map(Some)
         .map_err(|error| error.to_string())
     }
 }
 
-#[derive(Args)]
-pub(super) struct AccessArgs {
-    /// Members of etcd and the prefix of the cluster's keys, as
-    /// etcd://HOST:PORT,HOST:PORT,.../PREFIX
-    #[arg(
-        long,
-        env = "OVERDUE_CLUSTER",
-        value_name = "URL",
-        hide_env_values = true
-    )]
-    cluster: String,
-
-    #[command(flatten)]
-    etcd: EtcdArgs,
-}
-
-impl AccessArgs {
-    fn access(self) -> Result<ClusterAccess, CliError> {
-        self.etcd.access(&self.cluster).map_err(CliError::usage)
-    }
-}
-
 #[derive(Subcommand)]
 pub(super) enum ClusterCommand {
     /// Create a cluster from the database of this machine. The server must be stopped
-    Init(AccessArgs),
+    Init(EtcdArgs),
     /// Show the machines of the cluster and the members of its etcd
     Status {
         #[command(flatten)]
-        access: AccessArgs,
+        access: EtcdArgs,
         #[command(flatten)]
         json: JsonFlag,
+    },
+    /// Make another machine lead, such as before work on the one that leads
+    HandOver {
+        /// Machine that shall lead [default: one that has all changes]
+        #[arg(long, env = "OVERDUE_TO", value_name = "NAME")]
+        to: Option<String>,
+        #[command(flatten)]
+        access: EtcdArgs,
     },
     /// Remove the database of this machine from its cluster, so that a single server can use it.
     /// The server must be stopped
@@ -182,7 +273,7 @@ pub(super) enum ClusterCommand {
         #[arg(value_name = "NAME")]
         name: String,
         #[command(flatten)]
-        access: AccessArgs,
+        access: EtcdArgs,
     },
 }
 
@@ -193,13 +284,20 @@ impl ClusterCommand {
         data: impl FnOnce() -> Result<PathBuf, CliError>,
     ) -> Result<(), CliError> {
         match self {
-            Self::Init(access) => create_cluster(&access.access()?, &data()?),
+            Self::Init(access) => create_cluster(&access.require()?, &data()?),
             Self::Status { access, json } => {
-                let access = access.access()?;
+                let access = access.require()?;
                 let status = new_runtime()?
                     .block_on(cluster::read_status(&access))
                     .map_err(CliError::other)?;
                 print_status(&status, json.json)
+            }
+            Self::HandOver { to, access } => {
+                let access = access.require()?;
+                let leader = new_runtime()?
+                    .block_on(cluster::hand_over(&access, to.as_deref()))
+                    .map_err(CliError::other)?;
+                writeln!(io::stdout(), "{leader} leads").map_err(CliError::output_failed)
             }
             Self::Leave => {
                 let data = data()?;
@@ -207,7 +305,7 @@ impl ClusterCommand {
                 cluster::leave_cluster(&data).map_err(CliError::other)
             }
             Self::Forget { name, access } => new_runtime()?
-                .block_on(cluster::forget_node(&access.access()?, &name))
+                .block_on(cluster::forget_node(&access.require()?, &name))
                 .map_err(CliError::other),
         }
     }
@@ -232,34 +330,10 @@ fn print_status(status: &ClusterStatus, json: bool) -> Result<(), CliError> {
     let lines = if json {
         vec![table::to_json(status).map_err(CliError::output_failed)?]
     } else {
-        let mut lines = vec![format!(
-            "cluster {:x}, format {}, epoch {}, place {} (trimmed {})",
-            status.id, status.format, status.epoch, status.place, status.trimmed
-        )];
-        for member in &status.members {
-            lines.push(match &member.error {
-                None => format!(
-                    "etcd {}: release {}, {} MiB",
-                    member.address,
-                    member.release,
-                    member.bytes >> 20
-                ),
-                Some(error) => table::sanitize(&format!("etcd {}: {error}", member.address)),
-            });
-        }
-        let cells = |node: &NodeStatus| {
-            [
-                node.name.clone(),
-                node.role.name().to_owned(),
-                node.place.to_string(),
-                node.synced.to_string(),
-                format!("{} s ago", node.announced_secs_ago),
-                node.release.clone(),
-                node.address.clone(),
-            ]
-        };
+        let mut lines = vec![summary(status)];
+        lines.extend(status.members.iter().flat_map(problems));
         let headings = [
-            "NODE", "ROLE", "PLACE", "SYNCED", "SEEN", "RELEASE", "ADDRESS",
+            "NODE", "ROLE", "PLACE", "BEHIND", "SYNCED", "CLOCK", "RELEASE", "ADDRESS",
         ];
         lines.extend(table::format_table(
             &headings,
@@ -268,4 +342,45 @@ fn print_status(status: &ClusterStatus, json: bool) -> Result<(), CliError> {
         lines
     };
     table::print_lines(&lines).map_err(CliError::output_failed)
+}
+
+/// Summary of a cluster in one line.
+fn summary(status: &ClusterStatus) -> String {
+    format!(
+        "cluster {}, format {}, epoch {}, place {} (trimmed {}, {} in the log), copies: {}, \
+         failovers: {}, etcd {}/{} healthy, database {}",
+        status.id,
+        status.format,
+        status.epoch,
+        status.place,
+        status.trimmed,
+        format_size(status.log_bytes),
+        status.copies,
+        status.failovers,
+        status.healthy_members(),
+        status.members.len(),
+        format_size(status.etcd_bytes())
+    )
+}
+
+/// Problems of a member of etcd, one in a line.
+fn problems(member: &MemberStatus) -> impl Iterator<Item = String> {
+    let lines = member.problems.iter();
+    lines.map(|problem| table::sanitize(&format!("etcd {}: {problem}", member.address)))
+}
+
+/// Cells of a machine.
+fn cells(node: &NodeStatus) -> [String; 8] {
+    let leads = node.role == NodeRole::Leader;
+    let unless_leader = |text: String| if leads { "-".into() } else { text };
+    [
+        node.name.clone(),
+        node.role.name().to_owned(),
+        node.place.to_string(),
+        unless_leader(format!("{:.1} s", node.behind_secs)),
+        node.synced.to_string(),
+        unless_leader(format!("{:+.1} s", node.clock_ahead_secs)),
+        node.release.clone(),
+        node.address.clone(),
+    ]
 }

@@ -46,6 +46,8 @@ struct QueueContents {
     large: VecDeque<(usize, QueuedCommand)>,
     large_bytes: usize,
     closed: bool,
+    /// True if pings are not accepted.
+    refuses_pings: bool,
     is_woken: bool,
 }
 
@@ -124,6 +126,9 @@ impl CommandQueue {
         let mut contents = self.lock_contents();
         if contents.closed {
             return Err(Unavailable::Stopping);
+        }
+        if contents.refuses_pings && matches!(command, Command::Ping(_) | Command::Mail(_)) {
+            return Err(Unavailable::StorageFailed);
         }
         let is_large = bytes.max(logged_body_bytes(&command)) > self.large_command_bytes;
         let is_full = if is_large {
@@ -238,6 +243,16 @@ impl CommandQueue {
     pub(super) fn wake(&self) {
         self.lock_contents().is_woken = true;
         self.arrived.notify_one();
+    }
+
+    /// Refuses pings from now on, or accepts them again.
+    pub(super) fn set_refuses_pings(&self, refuses_pings: bool) {
+        self.lock_contents().refuses_pings = refuses_pings;
+    }
+
+    /// True if pings are refused.
+    pub(super) fn refuses_pings(&self) -> bool {
+        self.lock_contents().refuses_pings
     }
 
     /// Closes the queue: commands are no longer accepted.

@@ -46,6 +46,7 @@ mod export_project;
 mod form_data;
 mod layout;
 mod live_updates;
+mod machines;
 mod one_time_texts;
 mod page_error;
 mod page_handler;

@@ -94,19 +94,17 @@ impl HttpServer {
     pub(super) async fn respond(
         &self,
         request: Request<IncomingBody<'_>>,
-        ConnectionInfo {
-            peer,
-            allowed_routes,
-        }: ConnectionInfo,
+        connection: ConnectionInfo,
     ) -> HttpReply {
+        let peer = connection.peer;
         let server = &*self.0;
         let path = server.config.base_url.strip_base_path(request.uri().path());
         if let Err(error) = request::validate(&request) {
             return refuse(path, &error);
         }
         let route = Route::parse(path);
-        if allowed_routes != AllowedRoutes::All {
-            return Box::pin(respond_restricted(server, allowed_routes, route, &request)).await;
+        if connection.allowed_routes != AllowedRoutes::All {
+            return Box::pin(respond_restricted(server, connection, route, &request)).await;
         }
         match route {
             Some(Route::Ping(path)) => {
@@ -132,7 +130,9 @@ impl HttpServer {
             Some(Route::Unsubscribe(path)) => {
                 Box::pin(unsubscribe::respond(server, request.method(), &path)).await
             }
-            Some(Route::Health) => Box::pin(health_reply(server)).await,
+            Some(Route::Health) => {
+                Box::pin(health_reply(server, &request, connection.is_forwarded)).await
+            }
             Some(Route::Metrics) => {
                 Box::pin(metrics::server_metrics(server, &request, false)).await
             }
@@ -150,16 +150,18 @@ impl HttpServer {
 /// Responds on a connection that may use some routes only.
 async fn respond_restricted<B>(
     server: &ServerState,
-    allowed_routes: AllowedRoutes,
+    connection: ConnectionInfo,
     route: Option<Route>,
     request: &Request<B>,
 ) -> HttpReply {
     let path = server.config.base_url.strip_base_path(request.uri().path());
-    match (allowed_routes, route) {
+    match (connection.allowed_routes, route) {
         (AllowedRoutes::MetricsOnly, Some(Route::Metrics)) => {
             metrics::server_metrics(server, request, true).await
         }
-        (AllowedRoutes::HealthOnly, Some(Route::Health)) => health_reply(server).await,
+        (AllowedRoutes::HealthOnly, Some(Route::Health)) => {
+            health_reply(server, request, connection.is_forwarded).await
+        }
         (AllowedRoutes::HealthOnly, _) => refuse(
             path,
             &HttpError::BadRequest("this address accepts only https:// URLs".into()),
@@ -197,8 +199,18 @@ fn refuse(path: &str, error: &HttpError) -> HttpReply {
     }
 }
 
-async fn health_reply(server: &ServerState) -> HttpReply {
-    if server.is_healthy().await {
+/// Responds to a health check. With the parameter `leader`, only the machine that leads a cluster
+/// is healthy. `is_forwarded`: true if the client connected to another machine.
+async fn health_reply<B>(
+    server: &ServerState,
+    request: &Request<B>,
+    is_forwarded: bool,
+) -> HttpReply {
+    let mut parameters = request.uri().query().unwrap_or_default().split('&');
+    let asks_for_leader = parameters.any(|parameter| parameter.split('=').next() == Some("leader"));
+    if asks_for_leader && is_forwarded {
+        HttpError::NotLeader.to_text()
+    } else if server.is_healthy().await {
         reply::text("OK")
     } else {
         HttpError::Unavailable.to_text()

@@ -96,7 +96,7 @@ impl HttpServer {
         self,
         tls: &HttpTls,
         stream: TcpStream,
-        address: SocketAddr,
+        (address, is_forwarded): (SocketAddr, bool),
         connection: Arc<ConnectionState>,
         threads: &RuntimeThreads,
         stop: watch::Receiver<bool>,
@@ -113,6 +113,7 @@ impl HttpServer {
                         scheme: PingScheme::Http,
                     },
                     allowed_routes: AllowedRoutes::HealthOnly,
+                    is_forwarded,
                 };
                 threads
                     .run(stream, move |stream: TcpStream| {
@@ -127,6 +128,7 @@ impl HttpServer {
                         scheme: PingScheme::Https,
                     },
                     allowed_routes: AllowedRoutes::All,
+                    is_forwarded,
                 };
                 threads
                     .run(*stream, move |stream: TlsConnection| {

@@ -147,6 +147,12 @@ async fn open_stream(
             );
             Err(SendError::new(SendStage::Tls, text))
         }
+        Ok(Err(error)) if tls::is_without_tls(&error) => {
+            let text = format!(
+                "{host_port} does not use TLS: give its URL without TLS, or the port that uses it"
+            );
+            Err(SendError::new(SendStage::Tls, text))
+        }
         Ok(Err(error)) => Err(tls::handshake_error(host, &error, false)),
         Err(_) => Err(dial::tls_timeout_error(host)),
     }

@@ -212,6 +212,15 @@ pub(super) fn handshake_error(
         .with_is_permanent(matches!(inner, Some(Error::InvalidCertificate(_))))
 }
 
+/// True if the server ended the handshake, or answered it with something else than TLS.
+pub(super) fn is_without_tls(error: &std::io::Error) -> bool {
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<Error>());
+    error.kind() == std::io::ErrorKind::UnexpectedEof
+        || matches!(inner, Some(Error::InvalidMessage(_)))
+}
+
 /// True if the certificate was refused because its issuer is unknown, or has the name of a known
 /// one but another key. Roots that were added since may include it.
 pub(super) fn is_unknown_issuer(error: &std::io::Error) -> bool {

@@ -28,6 +28,11 @@ pub trait Listener {
     /// # Errors
     /// If the system gives no socket for it.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Accepted>> + Send;
+
+    /// True if another machine of the cluster accepted the connections.
+    fn is_forwarded(&self) -> bool {
+        false
+    }
 }
 
 impl Listener for TcpListener {
@@ -44,6 +49,10 @@ impl<L: Listener> Listener for Arc<L> {
 
     fn accept(&self) -> impl Future<Output = io::Result<Self::Accepted>> + Send {
         L::accept(self)
+    }
+
+    fn is_forwarded(&self) -> bool {
+        L::is_forwarded(self)
     }
 }
 

@@ -10,12 +10,13 @@
 //! | --- | --- |
 //! | `etcd` | client of etcd |
 //! | `key_values` | interface of etcd that `log` uses |
-//! | `log` | keys of the cluster in etcd: records, epoch, heartbeats, machines |
+//! | `log` | keys of the cluster in etcd: records, epoch, lease, machines |
 //! | `replica` | database that applies the records of the log, up to a takeover |
 //! | `lease` | leadership of this machine |
-//! | `follower` | follows the log, and takes over |
+//! | `follower`, `succession` | follows the log, and takes over; rules for that |
 //! | `leader` | tasks of a leader in addition to the tasks of any server |
 //! | `peer`, `forward` | connections between machines; connections of clients to the leader |
+//! | `announcer`, `status` | announcements of this machine; status of the cluster |
 //! | `snapshot` | copy of the database for a machine that joins |
 //! | `command` | `overdue cluster` |
 
@@ -40,10 +41,7 @@ use crate::outbound::Outbound;
 use crate::store::StoreError;
 use crate::util::clock::Clock;
 use crate::util::random::Random;
-pub use command::{
-    ClusterStatus, MemberStatus, NodeRole, NodeStatus, create_cluster, forget_node, leave_cluster,
-    read_status,
-};
+pub use command::{create_cluster, forget_node, hand_over, leave_cluster, read_status};
 pub use etcd::{
     Compare, Etcd, EtcdError, KeyValue, Op, RangeReply, Refusal, RefusalKind, TransactionReply,
 };
@@ -54,12 +52,14 @@ pub use key_values::KeyValueStore;
 pub(super) use leader::Leader;
 pub use leader::copied_place;
 pub use log::{
-    BeatRow, ClusterLog, ClusterRow, ClusterView, EpochRow, FencedError, LogRead, NodeRow,
+    ClusterLog, ClusterRow, ClusterView, EpochRow, FencedError, HandOverRow, LeaseRow, LogRead,
+    NodeRow, Release,
 };
-use peer::{PeerConnector, PeerPort, PeerSecret, PeerService};
+use peer::{PeerConnector, PeerPort, PeerSecret, PeerService, PeerTls, PeerTlsPem};
 pub use replica::{CatchUp, Replica, ReplicaError};
 use sd_notify::NotifyState;
 
+mod announcer;
 mod clock_comparison;
 mod command;
 pub(crate) mod etcd;
@@ -70,9 +70,12 @@ mod leader;
 mod lease;
 mod log;
 pub(crate) mod peer;
+mod pem;
 mod replica;
 mod snapshot;
 mod splice;
+mod status;
+mod succession;
 
 /// Time limit of a request to one member of etcd.
 const ETCD_TIMEOUT: Duration = Duration::from_secs(2);
@@ -84,11 +87,21 @@ const MAX_NODE_NAME_BYTES: usize = 64;
 pub struct ClusterAccess {
     url: EtcdUrl,
     tls: Option<EtcdTls>,
+    /// Quota of etcd in bytes. `None`: the one that it reports, or its default.
+    quota: Option<u64>,
+}
+
+/// PEM files for TLS between machines.
+pub struct PeerTlsFiles {
+    /// Certificates of the authorities that the certificates of all machines come from.
+    pub authorities: PathBuf,
+    /// Certificate of this machine and its key.
+    pub identity: (PathBuf, PathBuf),
 }
 
 /// PEM files for TLS with etcd.
 #[derive(Clone, Default)]
-pub struct ClusterTlsFiles {
+pub struct EtcdTlsFiles {
     /// Certificates of the authorities that are trusted. `None`: the authorities of the system.
     pub authorities: Option<PathBuf>,
     /// Certificate of this machine and its key.
@@ -111,29 +124,47 @@ fn config_error(error: impl fmt::Display) -> ClusterConfigError {
     ClusterConfigError(error.to_string())
 }
 
+fn read_pem(path: &PathBuf) -> Result<Vec<u8>, ClusterConfigError> {
+    std::fs::read(path)
+        .map_err(|error| ClusterConfigError(format!("{} cannot be read: {error}", path.display())))
+}
+
+impl PeerTlsFiles {
+    fn read(&self) -> Result<PeerTls, ClusterConfigError> {
+        let (chain, key) = &self.identity;
+        let pem = PeerTlsPem {
+            authorities: read_pem(&self.authorities)?,
+            chain: read_pem(chain)?,
+            key: read_pem(key)?,
+        };
+        PeerTls::new(&pem).map_err(ClusterConfigError)
+    }
+}
+
 impl ClusterAccess {
-    /// Parses a URL, `etcd://HOST:PORT,…/PREFIX`, and reads the files.
+    /// Parses a URL, `etcd://HOST:PORT,…/PREFIX`, and reads the files. `quota`: quota of etcd in
+    /// bytes; `None`: the one that it reports, or its default.
     ///
     /// # Errors
     /// If the URL is invalid, or a file cannot be read.
-    pub fn new(url: &str, files: &ClusterTlsFiles) -> Result<Self, ClusterConfigError> {
+    pub fn new(
+        url: &str,
+        files: &EtcdTlsFiles,
+        quota: Option<u64>,
+    ) -> Result<Self, ClusterConfigError> {
         let url = EtcdUrl::parse(url).map_err(config_error)?;
-        let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|error| {
-                ClusterConfigError(format!("{} cannot be read: {error}", path.display()))
-            })
-        };
-        let authorities = files.authorities.as_ref().map(read).transpose()?;
+        let authorities = files.authorities.as_ref().map(read_pem).transpose()?;
         let identity = match &files.identity {
             Some((chain, key)) => Some(EtcdIdentity {
-                chain: read(chain)?,
-                key: read(key)?,
+                chain: read_pem(chain)?,
+                key: read_pem(key)?,
             }),
             None => None,
         };
         let uses_tls = url.uses_tls || authorities.is_some() || identity.is_some();
         Ok(Self {
             url,
+            quota,
             tls: uses_tls.then_some(EtcdTls {
                 authorities,
                 identity,
@@ -157,6 +188,22 @@ impl ClusterAccess {
     }
 }
 
+/// Options of a machine of a cluster that have defaults.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClusterOptions {
+    /// Time for which connections are held while no machine leads.
+    pub hold_time: Duration,
+    /// Time without a renewal of the lease after which another machine takes over from this one: at
+    /// least [`MIN_PATIENCE`].
+    pub patience: Duration,
+    /// Number of machines whose databases must contain a record before it is removed from the log:
+    /// at least 1.
+    pub copies: usize,
+}
+
+/// Minimum of [`ClusterOptions::patience`]: a lease is renewed every second.
+pub const MIN_PATIENCE: Duration = Duration::from_secs(3);
+
 /// Configuration of a machine of a cluster.
 #[derive(Clone)]
 pub struct ClusterConfig {
@@ -168,11 +215,15 @@ pub struct ClusterConfig {
     /// Address at which other machines reach the peer port, `HOST:PORT`.
     advertised: String,
     secret: PeerSecret,
+    /// TLS between machines, if it is used.
+    tls: Option<PeerTls>,
+    options: ClusterOptions,
 }
 
 impl ClusterConfig {
     /// Returns the configuration of a machine. `address`: address at which others reach it; that of
     /// `listen` if missing. `secret`: content of the file that all machines share.
+    /// `tls`: certificates, if connections between machines are encrypted.
     ///
     /// # Errors
     /// If the name or the secret is invalid, or other machines could not reach this one.
@@ -182,6 +233,8 @@ impl ClusterConfig {
         listen: SocketAddr,
         address: Option<String>,
         secret: &[u8],
+        tls: Option<&PeerTlsFiles>,
+        options: ClusterOptions,
     ) -> Result<Self, ClusterConfigError> {
         let node = node
             .or_else(|| {
@@ -218,6 +271,8 @@ impl ClusterConfig {
             listen,
             advertised,
             secret: PeerSecret::new(secret).map_err(config_error)?,
+            tls: tls.map(PeerTlsFiles::read).transpose()?,
+            options,
         })
     }
 }
@@ -239,7 +294,12 @@ pub(super) async fn follow_until_leader(
         .access
         .log(outbound)
         .map_err(|error| ServeError::Cluster(error.to_string()))?;
-    let connector = PeerConnector::new(outbound.clone(), cluster.secret.clone(), random.clone());
+    let connector = PeerConnector::new(
+        outbound.clone(),
+        cluster.secret.clone(),
+        cluster.tls.clone(),
+        random.clone(),
+    );
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -263,7 +323,7 @@ pub(super) async fn follow_until_leader(
         follower.leader(),
         clock.clone(),
         ForwarderConfig {
-            hold_time: forward::HOLD_TIME,
+            hold_time: cluster.options.hold_time,
             max_connections: forward::MAX_CONNECTIONS,
             connections_per_address: config.connections_per_address,
             trusted_proxies: config.trusted_proxies.clone(),
@@ -271,18 +331,19 @@ pub(super) async fn follow_until_leader(
     );
     let (stop_forwarding, stopped) = watch::channel(false);
     let mut forwarding = JoinSet::new();
-    for (listener, service, number) in listeners.client_listeners() {
+    for (listener, service) in listeners.client_listeners() {
         if let Ok(address) = listener.local_addr() {
             tracing::info!(%address, "forwarding {} to the leader", service.protocol());
         }
         let forwarder = forwarder.clone();
-        forwarding.spawn(forwarder.serve(listener, service, number, stopped.clone()));
+        forwarding.spawn(forwarder.serve(listener, service, stopped.clone()));
     }
     for listener in listeners.metrics_listeners() {
         forwarding.spawn(forward::refuse_metrics(listener, stopped.clone()));
     }
     forwarding.spawn(forwarder.serve_admin(Arc::clone(&admin), stopped));
-    let port = PeerPort::new(cluster.secret.clone(), clock, random);
+    let tls = cluster.tls.clone().map(|tls| (tls, outbound.clone()));
+    let port = PeerPort::new(cluster.secret.clone(), tls, clock, random);
     let peer_listener = super::listeners::bind_peer_listener(cluster.listen)?;
     // The port stays open as long as the process.
     let (keep_open, stop_port) = watch::channel(false);
@@ -312,6 +373,8 @@ pub(super) async fn follow_until_leader(
         keep_port_open: keep_open,
         stop_forwarding,
         follower,
+        copies: cluster.options.copies,
+        quota: cluster.access.quota,
     }))
 }
 
@@ -324,5 +387,14 @@ pub(super) async fn wait_until_replaced(leader: Option<&Leader>) -> String {
     }
 }
 
-/// Listener of clients that is forwarded to the leader, with its service and its number.
-pub(super) type ForwardedListener = (Arc<TcpListener>, PeerService, u8);
+/// Waits until this machine shall hand over, and returns the name of the machine that shall lead,
+/// if one is named. Without a cluster, waits forever.
+pub(super) async fn wait_for_hand_over(leader: Option<&Leader>) -> Option<String> {
+    match leader {
+        Some(leader) => leader.wait_for_hand_over().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Listener of clients that is forwarded to the leader, with its service.
+pub(super) type ForwardedListener = (Arc<TcpListener>, PeerService);

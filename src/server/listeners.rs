@@ -170,16 +170,9 @@ impl Listeners {
     /// Returns the listeners whose connections a follower of a cluster forwards.
     pub(super) fn client_listeners(&self) -> Vec<ForwardedListener> {
         let mail = self.mail.iter().flat_map(|(listeners, _)| listeners);
-        let numbered = |service| {
-            move |(number, (listener, _)): (u8, &BoundListener)| {
-                (Arc::clone(listener), service, number)
-            }
-        };
-        (0..)
-            .zip(&self.http)
-            .map(numbered(PeerService::Http))
-            .chain((0..).zip(mail).map(numbered(PeerService::Smtp)))
-            .collect()
+        let with = |service| move |(listener, _): &BoundListener| (Arc::clone(listener), service);
+        let http = self.http.iter().map(with(PeerService::Http));
+        http.chain(mail.map(with(PeerService::Smtp))).collect()
     }
 
     /// Returns the listeners for metrics.

@@ -53,6 +53,28 @@ impl Clock {
         }
     }
 
+    /// Time since a fixed moment in the past, including the time for which the machine was
+    /// suspended. Setting the clock does not change it.
+    pub fn time_since_boot(&self) -> Duration {
+        match self {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Self::System => {
+                let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+                Duration::new(
+                    u64::try_from(time.tv_sec).unwrap_or_default(),
+                    u32::try_from(time.tv_nsec).unwrap_or_default(),
+                )
+            }
+            // Elsewhere the uptime is the best there is.
+            #[cfg(not(any(target_os = "linux", target_os = "android")))]
+            Self::System => self.uptime(),
+            Self::Manual(clock) => {
+                let time = clock.lock();
+                time.uptime + time.suspended
+            }
+        }
+    }
+
     /// Time and uptime of the same moment, to within a second.
     pub fn read(&self) -> ClockReading {
         if let Self::Manual(clock) = self {
@@ -98,6 +120,8 @@ pub struct ManualClock(Mutex<ManualTime>);
 struct ManualTime {
     now: Timestamp,
     uptime: Duration,
+    /// Time for which the machine was suspended.
+    suspended: Duration,
     /// True if the clock acts like one that passes by itself.
     is_running: bool,
     /// Called after every move.
@@ -110,6 +134,7 @@ impl ManualClock {
         Arc::new(Self(Mutex::new(ManualTime {
             now,
             uptime: Duration::ZERO,
+            suspended: Duration::ZERO,
             is_running: false,
             callbacks: Vec::new(),
         })))
@@ -134,6 +159,15 @@ impl ManualClock {
     pub fn jump_to(&self, now: Timestamp) {
         let mut time = self.lock();
         time.now = now;
+        time.callbacks.iter().for_each(|call| call());
+    }
+
+    /// Moves the clock forward like a machine that is suspended: its uptime stands still.
+    pub fn suspend(&self, duration: Duration) {
+        let mut time = self.lock();
+        let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        time.now = time.now.plus_micros(micros);
+        time.suspended += duration;
         time.callbacks.iter().for_each(|call| call());
     }
 

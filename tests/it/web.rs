@@ -7,6 +7,7 @@ mod confirmation;
 mod integrations;
 mod list;
 mod live_updates;
+mod machines;
 mod mail_pings;
 mod page_weight;
 mod password_guessing;

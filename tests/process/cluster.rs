@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,22 +22,24 @@ const SENDERS: usize = 6;
 const MAX_FAILOVER: Duration = Duration::from_secs(60);
 
 /// Ports that were free a moment ago.
-fn free_ports<const N: usize>() -> [u16; N] {
+pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
     let sockets: [TcpListener; N] =
         std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
     sockets.map(|socket| socket.local_addr().unwrap().port())
 }
 
 /// Server of etcd with one member. It is killed when it is dropped.
-struct EtcdProcess {
+pub(crate) struct EtcdProcess {
     child: Child,
-    url: String,
+    pub(crate) url: String,
+    /// Address for clients.
+    pub(crate) address: SocketAddr,
 }
 
 impl EtcdProcess {
     /// Starts a server with its data below a directory; `None` if etcd is not installed.
     #[allow(clippy::print_stdout, reason = "shows that the test was skipped")]
-    fn start(directory: PathBuf) -> Option<Self> {
+    fn start(directory: PathBuf, quota_bytes: u64) -> Option<Self> {
         let [client, peer] = free_ports();
         let client_url = format!("http://127.0.0.1:{client}");
         let peer_url = format!("http://127.0.0.1:{peer}");
@@ -50,12 +52,14 @@ impl EtcdProcess {
             .args(["--listen-peer-urls", &peer_url])
             .args(["--initial-advertise-peer-urls", &peer_url])
             .args(["--initial-cluster", &format!("one={peer_url}")])
+            .args(["--quota-backend-bytes", &quota_bytes.to_string()])
             .stderr(Stdio::null())
             .spawn();
         match child {
             Ok(child) => Some(Self {
                 child,
                 url: format!("etcd://127.0.0.1:{client}/test"),
+                address: ([127, 0, 0, 1], client).into(),
             }),
             Err(error) => {
                 assert!(
@@ -77,19 +81,24 @@ impl Drop for EtcdProcess {
 }
 
 /// Three machines and their etcd.
-struct Cluster {
-    directory: tempfile::TempDir,
-    etcd: EtcdProcess,
+pub(crate) struct Cluster {
+    pub(crate) directory: tempfile::TempDir,
+    pub(crate) etcd: EtcdProcess,
     /// HTTP address and peer address of each machine.
-    addresses: [[SocketAddr; 2]; NODES],
-    nodes: [Option<ServerProcess>; NODES],
+    pub(crate) addresses: [[SocketAddr; 2]; NODES],
+    pub(crate) nodes: [Option<ServerProcess>; NODES],
 }
 
 impl Cluster {
     /// Starts etcd and creates the cluster. No machine runs yet.
-    fn create() -> Option<Self> {
+    pub(crate) fn create() -> Option<Self> {
+        Self::create_with_quota(2 << 30)
+    }
+
+    /// Does so with an etcd that has this quota.
+    pub(crate) fn create_with_quota(quota_bytes: u64) -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
-        let etcd = EtcdProcess::start(directory.path().join("etcd"))?;
+        let etcd = EtcdProcess::start(directory.path().join("etcd"), quota_bytes)?;
         let secret = directory.path().join("secret");
         std::fs::write(secret, "a secret of the test machines\n").unwrap();
         let ports: [u16; 2 * NODES] = free_ports();
@@ -121,12 +130,12 @@ impl Cluster {
         }
     }
 
-    fn data(&self, node: usize) -> PathBuf {
+    pub(crate) fn data(&self, node: usize) -> PathBuf {
         self.directory.path().join(format!("node{node}"))
     }
 
     /// Flags of a machine, except for its HTTP address.
-    fn flags(&self, node: usize) -> Vec<String> {
+    pub(crate) fn flags(&self, node: usize) -> Vec<String> {
         let secret = self.directory.path().join("secret");
         [
             ["--api-rate", "0"],
@@ -142,7 +151,7 @@ impl Cluster {
     }
 
     /// Command that starts a machine.
-    fn command(&self, node: usize) -> Command {
+    pub(crate) fn command(&self, node: usize) -> Command {
         let [http, _] = self.addresses[node];
         let mut command = overdue(&["serve", "--listen", &http.to_string()]);
         command
@@ -152,18 +161,18 @@ impl Cluster {
         command
     }
 
-    fn start(&mut self, node: usize) {
+    pub(crate) fn start(&mut self, node: usize) {
         let mut command = self.command(node);
         self.start_as(node, &mut command);
     }
 
     /// Starts a machine with this command.
-    fn start_as(&mut self, node: usize, command: &mut Command) {
+    pub(crate) fn start_as(&mut self, node: usize, command: &mut Command) {
         let started = ServerProcess::spawn_until(command, "forwarding HTTP");
         self.nodes[node] = Some(started);
     }
 
-    fn status(&self) -> serde_json::Value {
+    pub(crate) fn status(&self) -> serde_json::Value {
         let done = run(&mut overdue(&[
             "cluster",
             "status",
@@ -176,7 +185,7 @@ impl Cluster {
     }
 
     /// Waits until a machine other than `former` leads, and returns its number.
-    fn wait_for_leader(&self, former: Option<usize>) -> usize {
+    pub(crate) fn wait_for_leader(&self, former: Option<usize>) -> usize {
         let deadline = Instant::now() + MAX_FAILOVER;
         loop {
             let status = self.status();
@@ -217,7 +226,7 @@ impl Cluster {
         }
     }
 
-    fn client(&self, node: usize) -> HttpClient {
+    pub(crate) fn client(&self, node: usize) -> HttpClient {
         HttpClient::connect(self.addresses[node][0]).unwrap()
     }
 }
@@ -260,8 +269,8 @@ fn send(
     sent
 }
 
-/// Verifies that each acknowledged ping of a sender is stored once, in order, and that no other ping
-/// is stored twice or altered.
+/// Verifies that each acknowledged ping of a sender is stored once, in order, and that no other
+/// ping is stored twice or altered.
 fn verify(cluster: &Cluster, node: usize, api_key: &str, sent: &[SentPings]) {
     let mut client = cluster.client(node);
     let mut get = |path: &str| {
@@ -408,7 +417,7 @@ fn a_cluster_that_lost_its_etcd_continues_with_a_database() {
     for node in [1, 0] {
         cluster.nodes[node].take().unwrap().stop();
     }
-    cluster.etcd = EtcdProcess::start(cluster.directory.path().join("other")).unwrap();
+    cluster.etcd = EtcdProcess::start(cluster.directory.path().join("other"), 2 << 30).unwrap();
     admin(&cluster.data(0), &["cluster", "leave"]);
     cluster.found();
     cluster.start(0);

@@ -20,6 +20,7 @@ mod channels;
 mod checks;
 mod client;
 mod cluster;
+mod cluster_operation;
 mod config;
 mod damaged_database;
 mod first_start;

@@ -216,6 +216,8 @@ pub(crate) enum HttpError {
     TooManyStreams,
     /// The queue is full, the database fails at the moment, or the service is stopping.
     Unavailable,
+    /// This machine follows the leader of its cluster.
+    NotLeader,
     /// A test query failed.
     ProbeFailed,
 }
@@ -247,9 +249,10 @@ impl HttpError {
             Self::UnsupportedCoding => StatusCode::NOT_IMPLEMENTED,
             Self::TooManyRequests(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::ProbeFailed => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Unavailable | Self::BodyBudgetExhausted | Self::TooManyStreams => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::Unavailable
+            | Self::NotLeader
+            | Self::BodyBudgetExhausted
+            | Self::TooManyStreams => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -283,6 +286,7 @@ impl HttpError {
             Self::TooManyRequests(_) => "too many requests with this api key, try again later",
             Self::TooManyStreams => "too many pages receive live updates already, poll instead",
             Self::Unavailable => "the service cannot do this at the moment, try again later",
+            Self::NotLeader => "this machine does not lead its cluster",
             Self::ProbeFailed => "the test query of the database failed",
         })
     }

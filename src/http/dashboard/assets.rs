@@ -54,6 +54,7 @@ files! {
     "list.js" JS;
     "live.js" JS;
     "log.js" JS;
+    "machines.js" JS;
     "manifest.webmanifest" "application/manifest+json";
     "menu.js" JS;
     "projects.js" JS;

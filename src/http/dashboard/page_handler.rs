@@ -21,8 +21,8 @@ use super::page_request::{PageRequest, PendingRequest, Query};
 use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight, Scope};
 use super::{
     DashboardState, account, add_project, assets, badges, channels, chapters, check, check_list,
-    choose_password, export_project, live_updates, project_list, project_settings, second_step,
-    session_expired, sign_in, system, totp, users, viewer,
+    choose_password, export_project, live_updates, machines, project_list, project_settings,
+    second_step, session_expired, sign_in, system, totp, users, viewer,
 };
 use crate::http::common::client_address::Peer;
 use crate::http::common::reply::{self, HttpError, HttpReply};
@@ -145,6 +145,7 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::Key(_, key) => project_settings::show_key(request, *key),
         Page::Badges(_) => badges::show(request),
         Page::System() => system::show(request),
+        Page::Machines() => machines::show(request),
         Page::Users() => users::show(request),
         Page::User(user) => users::show_user(request, *user),
         Page::Account() => account::show(request),
@@ -233,6 +234,7 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         // These pages have no form, as the table of routes states.
         Page::Badges(_)
         | Page::System()
+        | Page::Machines()
         | Page::Settings(_)
         | Page::Export(_)
         | Page::SetupCode(_)

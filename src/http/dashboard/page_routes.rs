@@ -204,6 +204,8 @@ pages! {
     User(user: Uuid) of Scope::Server, ["users" user], get Owner, post Owner;
     /// Status of the server.
     System() of Scope::Server, ["system"], get Owner;
+    /// Machines of the cluster.
+    Machines() of Scope::Server, ["system" "machines"], get Owner;
     /// Backup of the server.
     Backup() of Scope::Server, ["system" "backup"], post Owner;
     /// Account of the viewer.

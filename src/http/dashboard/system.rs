@@ -36,6 +36,8 @@ struct SystemPage {
     last_commit: Option<String>,
     /// URL at which a script tests if events arrive without delay. `None` if there is no project.
     events: Option<String>,
+    /// URL of the page about the machines; `None` without a cluster.
+    machines: Option<String>,
     waiting: usize,
     /// Size of the database file as text. `None`: the file is being reopened.
     file: Option<String>,
@@ -120,6 +122,11 @@ fn render_page(request: &PageRequest, backup_error: Option<&'static str>) -> Htm
         contents: contents
             .map(|(number, what)| format_count(number, what))
             .join(" · "),
+        machines: request
+            .handle()
+            .metrics()
+            .cluster()
+            .map(|_| request.page_url(&Page::Machines())),
         waiting,
         file: request.handle().file_bytes().map(format_size),
         queue: request.handle().queue_depth(),

@@ -55,11 +55,8 @@ mod tests {
 
     fn nodes(clocks: [i64; 2]) -> Vec<(String, NodeRow)> {
         let node = |secs: i64| NodeRow {
-            address: String::new(),
-            release: String::new(),
-            place: 0,
-            synced: 0,
             clock: secs * 1_000_000,
+            ..NodeRow::default()
         };
         let [one, two] = clocks.map(node);
         vec![("one".into(), one), ("two".into(), two)]

@@ -1,89 +1,23 @@
 //! `overdue cluster`: creation and status of a cluster.
 
 use std::path::Path;
+use std::time::Duration;
 
-use super::log::{ClusterRow, ClusterView, NodeRow};
+use super::log::{ClusterLog, ClusterRow, HandOverRow, LeaseRow};
+use super::status::read_cluster_status;
 use super::{ClusterAccess, ClusterConfigError, config_error};
-use serde::Serialize;
+use tokio::time::{sleep, timeout};
 
+use crate::metrics::{ClusterStatus, NodeRole, NodeStatus};
 use crate::outbound::{Outbound, OutboundConfig};
 use crate::store::{CLUSTER_FORMAT, FILE_NAME, FollowerStore, Medium, ProgressReporter, Store};
 use crate::util::clock::Clock;
 use crate::util::random::Random;
 
-/// Role of a machine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NodeRole {
-    /// It answers clients.
-    Leader,
-    /// It follows the leader.
-    Follower,
-    /// It has not announced itself for a while.
-    Absent,
-}
-
-impl NodeRole {
-    /// Name of the role.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Leader => "leader",
-            Self::Follower => "follower",
-            Self::Absent => "absent",
-        }
-    }
-}
-
-/// Status of a machine.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct NodeStatus {
-    /// Name.
-    pub name: String,
-    /// Role.
-    pub role: NodeRole,
-    /// Place of the last record in its database.
-    pub place: u64,
-    /// Place up to which its database is synced.
-    pub synced: u64,
-    /// Seconds since its last announcement by its clock and that of this machine.
-    pub announced_secs_ago: i64,
-    /// Release.
-    pub release: String,
-    /// Address of its peer port.
-    pub address: String,
-}
-
-/// Status of a member of etcd.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct MemberStatus {
-    /// Address.
-    pub address: String,
-    /// Release of etcd; empty if it is unknown.
-    pub release: String,
-    /// Size of its database in bytes.
-    pub bytes: u64,
-    /// Reason why its status is unknown.
-    pub error: Option<String>,
-}
-
-/// Status of a cluster.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ClusterStatus {
-    /// Random number of the cluster.
-    pub id: u64,
-    /// Version of its format.
-    pub format: u64,
-    /// Number of the epoch.
-    pub epoch: u64,
-    /// Place of the last record.
-    pub place: u64,
-    /// Place up to which records were removed from the log.
-    pub trimmed: u64,
-    /// Machines, by name.
-    pub nodes: Vec<NodeStatus>,
-    /// Members of etcd, in the order of the URL.
-    pub members: Vec<MemberStatus>,
-}
+/// Maximum time until another machine leads after a request to hand over.
+const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Interval at which a command that waits for it looks.
+const HAND_OVER_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 fn log_of(access: &ClusterAccess) -> Result<super::ClusterLog, ClusterConfigError> {
     let outbound = Outbound::new(OutboundConfig::default(), &Clock::System, Random::System)
@@ -157,69 +91,89 @@ pub async fn forget_node(access: &ClusterAccess, name: &str) -> Result<(), Clust
     }
 }
 
+/// Makes the leader hand over, to the machine with this name or to any. Returns the name of the
+/// machine that leads afterwards.
+///
+/// # Errors
+/// If no machine can take over, the leader does not answer, or another machine than the named one
+/// leads.
+pub async fn hand_over(
+    access: &ClusterAccess,
+    to: Option<&str>,
+) -> Result<String, ClusterConfigError> {
+    let log = log_of(access)?;
+    let status = status_of(&log, access.quota).await?;
+    find_successor(&status, to)?;
+    let request = HandOverRow {
+        epoch: status.epoch,
+        to: to.map(str::to_owned),
+    };
+    log.request_hand_over(&request)
+        .await
+        .map_err(config_error)?;
+    let replaced = async {
+        loop {
+            let view = log.view().await.map_err(config_error)?;
+            let leads = |lease: &LeaseRow| lease.epoch > status.epoch;
+            if view.lease.as_ref().is_some_and(leads) {
+                return Ok(view.epoch.node);
+            }
+            sleep(HAND_OVER_POLL_INTERVAL).await;
+        }
+    };
+    let leader = timeout(HAND_OVER_TIMEOUT, replaced)
+        .await
+        .unwrap_or_else(|_| {
+            Err(ClusterConfigError(format!(
+                "no other machine has taken over within {} seconds: see the logs of the machines",
+                HAND_OVER_TIMEOUT.as_secs()
+            )))
+        })?;
+    match to {
+        Some(name) if name != leader => Err(ClusterConfigError(format!(
+            "{leader} leads, because {name} did not take over in time: see the log of {name}"
+        ))),
+        _ => Ok(leader),
+    }
+}
+
+/// Verifies that a machine can take over: the one with this name, or any.
+fn find_successor(status: &ClusterStatus, to: Option<&str>) -> Result<(), ClusterConfigError> {
+    let named = |node: &&NodeStatus| to.is_none_or(|name| node.name == name);
+    let mut nodes = status.nodes.iter().filter(named);
+    let reason = match to {
+        _ if !status.has_leader() => {
+            "no machine leads at the moment: `overdue cluster status` shows the machines".into()
+        }
+        _ if nodes.clone().any(|node| node.role == NodeRole::Follower) => return Ok(()),
+        None => "no other machine follows the leader: start one".into(),
+        Some(name) => match nodes.next().map(|node| node.role) {
+            Some(NodeRole::Leader) => format!("{name} leads already"),
+            Some(_) => format!("{name} does not follow the leader at the moment: start it"),
+            None => {
+                format!("the cluster has no machine {name}: `overdue cluster status` lists them")
+            }
+        },
+    };
+    Err(ClusterConfigError(reason))
+}
+
 /// Reads the status of a cluster.
 ///
 /// # Errors
 /// If etcd does not answer, or there is no cluster.
 pub async fn read_status(access: &ClusterAccess) -> Result<ClusterStatus, ClusterConfigError> {
-    let log = log_of(access)?;
-    let view = log.view().await.map_err(config_error)?;
-    let Some(cluster) = view.cluster.clone() else {
-        return Err(ClusterConfigError(
-            "there is no cluster below this prefix: create it with `overdue cluster init`".into(),
-        ));
-    };
-    let now = Clock::System.now().micros();
-    let nodes = log.nodes().await.map_err(config_error)?;
-    let nodes = nodes
-        .into_iter()
-        .map(|(name, node)| node_status(name, node, &view, now))
-        .collect::<Vec<_>>();
-    let mut members = Vec::new();
-    for (index, endpoint) in log.etcd().endpoints().iter().enumerate() {
-        let address = endpoint.to_string();
-        members.push(match log.etcd().status(index).await {
-            Ok(status) => MemberStatus {
-                address,
-                release: status.version,
-                bytes: status.database_bytes,
-                error: None,
-            },
-            Err(error) => MemberStatus {
-                address,
-                error: Some(error.to_string()),
-                ..MemberStatus::default()
-            },
-        });
-    }
-    Ok(ClusterStatus {
-        id: cluster.id,
-        format: cluster.format,
-        epoch: view.epoch.epoch,
-        place: nodes.iter().map(|node| node.place).max().unwrap_or(0),
-        trimmed: view.trimmed,
-        nodes,
-        members,
-    })
+    status_of(&log_of(access)?, access.quota).await
 }
 
-fn node_status(name: String, node: NodeRow, view: &ClusterView, now: i64) -> NodeStatus {
-    let age = now.saturating_sub(node.clock);
-    let absent = i64::try_from(super::follower::ABSENCE_TIMEOUT.as_micros()).unwrap_or(i64::MAX);
-    let role = if age > absent {
-        NodeRole::Absent
-    } else if view.epoch.node == name {
-        NodeRole::Leader
-    } else {
-        NodeRole::Follower
-    };
-    NodeStatus {
-        name,
-        role,
-        place: node.place,
-        synced: node.synced,
-        announced_secs_ago: age / 1_000_000,
-        release: node.release,
-        address: node.address,
-    }
+async fn status_of(
+    log: &ClusterLog,
+    quota: Option<u64>,
+) -> Result<ClusterStatus, ClusterConfigError> {
+    let status = read_cluster_status(log, Clock::System.now(), quota).await;
+    status.map_err(config_error)?.ok_or_else(|| {
+        ClusterConfigError(
+            "there is no cluster below this prefix: create it with `overdue cluster init`".into(),
+        )
+    })
 }

@@ -72,6 +72,10 @@ pub(crate) struct EndpointStatus {
     pub(crate) version: String,
     /// Size of the database file, in bytes.
     pub(crate) database_bytes: u64,
+    /// Bytes in use in that file.
+    pub(crate) used_bytes: u64,
+    /// Size from which on etcd refuses changes. `None`: this release does not report it.
+    pub(crate) quota_bytes: Option<u64>,
     /// Identifier of the member that leads; 0: there is none.
     pub(crate) leader: u64,
     /// Identifier of this member.
@@ -95,6 +99,8 @@ struct EtcdInner {
     preferred: AtomicUsize,
     /// Locked while the client authenticates, so that concurrent calls share the token.
     token: Mutex<Option<Token>>,
+    /// True once it was logged that etcd asks for no user.
+    has_warned: AtomicBool,
 }
 
 impl fmt::Debug for Etcd {
@@ -129,6 +135,7 @@ impl Etcd {
             timeout: config.timeout,
             preferred: AtomicUsize::new(0),
             token: Mutex::default(),
+            has_warned: AtomicBool::new(false),
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -220,6 +227,10 @@ impl Etcd {
         Ok(EndpointStatus {
             version: response.version,
             database_bytes: u64::try_from(response.db_size).unwrap_or_default(),
+            used_bytes: u64::try_from(response.db_size_in_use).unwrap_or_default(),
+            quota_bytes: u64::try_from(response.db_size_quota)
+                .ok()
+                .filter(|bytes| *bytes > 0),
             leader: response.leader,
             member: response.header.unwrap_or_default().member_id,
             errors: response.errors,
@@ -320,7 +331,24 @@ impl Etcd {
                 let token = self.authenticate(endpoint, user, token).await?;
                 endpoint.call(method, message, Some(token), sent).await
             }
+            (Some(user), Ok(reply))
+                if token.is_none() && method.starts_with("/etcdserverpb.KV/") =>
+            {
+                self.warn_of_unused(user);
+                Ok(reply)
+            }
             (_, result) => result,
+        }
+    }
+
+    /// Logs once that etcd answers clients without a user.
+    fn warn_of_unused(&self, user: &EtcdUser) {
+        if !self.inner.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "etcd does not ask for the user {} of its URL, and answers every client that \
+                 reaches it: run `etcdctl auth enable`, or leave the user out",
+                user.name
+            );
         }
     }
 

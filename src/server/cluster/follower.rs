@@ -9,14 +9,16 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::ClusterConfig;
+use super::announcer::{AnnounceError, Announcer, NodePosition};
 use super::clock_comparison::ClockComparison;
 use super::etcd::EtcdError;
-use super::forward::{LeaderState, PeerAddress};
+use super::forward::{LeaderState, NoLeaderReason, PeerAddress};
 use super::lease::Lease;
-use super::log::{ClusterLog, ClusterView, EpochRow, NodeRow};
+use super::log::{ClusterLog, ClusterView, EpochRow, HandOverRow, LeaseRow, Release};
 use super::peer::PeerConnector;
 use super::replica::{Replica, ReplicaError};
 use super::snapshot;
+use super::succession::{Silence, release_of};
 use crate::server::ServeError;
 use crate::server::startup_progress::startup_progress;
 use crate::server::watchdog::LastActivity;
@@ -24,13 +26,12 @@ use crate::store::{CLUSTER_FORMAT, FILE_NAME, FollowError, FollowerStore, Medium
 use crate::util::clock::Clock;
 use crate::util::random::Random;
 
-/// Time without a heartbeat after which a follower takes over. It is longer than the time for
-/// which a leader answers without one.
-pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum additional time, chosen by chance, so that two followers seldom try at once.
-const MAX_RANDOM_DELAY: Duration = Duration::from_millis(500);
 /// Interval at which the state of the cluster and new records are read.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Interval while the leader is about to hand over.
+const HAND_OVER_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Time for which the shorter interval is used after a request to hand over.
+const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval at which the file is synced.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which a machine announces itself.
@@ -39,8 +40,8 @@ pub(super) const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 pub(super) const ABSENCE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time without a leader after which a machine leads although its clock differs from others.
 const CLOCK_DELAY: Duration = Duration::from_secs(20);
-/// Time for which a machine with fewer records waits for another one after a leader has stopped.
-const BEHIND_DELAY: Duration = Duration::from_secs(1);
+/// Pause between attempts to lead while the quota of etcd is used up.
+const NO_SPACE_RETRY_DELAY: Duration = Duration::from_secs(2);
 /// Pause after a failed copy of the database.
 const SNAPSHOT_PAUSE: Duration = Duration::from_secs(2);
 /// Time for which records are applied before the state of the cluster is read again.
@@ -50,8 +51,7 @@ const VIEW_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Machine that follows the log.
 pub(super) struct Follower {
-    pub(super) name: String,
-    pub(super) address: String,
+    pub(super) announcer: Announcer,
     pub(super) log: ClusterLog,
     pub(super) directory: PathBuf,
     /// `None` while there is no database that can follow.
@@ -63,6 +63,17 @@ pub(super) struct Follower {
     silence: Silence,
     synced_at: Duration,
     announced_at: Option<Duration>,
+    /// Uptime at which the database last contained all records.
+    complete_at: Duration,
+    /// Difference between the clock of this machine and that of the leader, in milliseconds.
+    clock_ahead_millis: i64,
+    /// Time without a renewal after which another machine takes over from this one.
+    patience: Duration,
+    /// Last request to hand over, and the uptime at which it was first seen.
+    hand_over: Option<(HandOverRow, Duration)>,
+    /// Uptime at which the next attempt to lead may come after etcd refused a change because its
+    /// quota is used up, and the message about that.
+    etcd_full: Option<(Duration, String)>,
     clocks: ClockComparison,
     /// Copy of the database that is being received.
     copying: Option<JoinHandle<Result<(), String>>>,
@@ -72,22 +83,6 @@ pub(super) struct Follower {
     has_message: bool,
     /// Last logged message about the cluster, which is not repeated.
     last_message: String,
-}
-
-/// Detection of a silent leader.
-struct Silence {
-    /// Last seen heartbeat: epoch, number, and place of the last record.
-    last: (u64, u64, u64),
-    /// Uptime at which it was first seen.
-    since: Duration,
-    /// Silence after which this machine takes over.
-    limit: Duration,
-}
-
-impl Silence {
-    fn is_over_limit(&self, uptime: Duration) -> bool {
-        uptime.saturating_sub(self.since) >= self.limit
-    }
 }
 
 impl Follower {
@@ -103,19 +98,25 @@ impl Follower {
         (clock, random): (Clock, Random),
         last_progress: LastActivity,
     ) -> Result<Self, StoreError> {
+        let instance = u64::from_le_bytes(random.bytes());
         let mut follower = Self {
-            name: config.node.clone(),
-            address: config.advertised.clone(),
+            announcer: Announcer::new(
+                config.node.clone(),
+                config.advertised.clone(),
+                instance,
+                clock.clone(),
+            ),
             log,
             directory,
             replica: None,
             connector,
-            leader: watch::Sender::new(LeaderState::Unknown),
-            silence: Silence {
-                last: (0, 0, 0),
-                since: clock.uptime(),
-                limit: SILENCE_TIMEOUT,
-            },
+            leader: watch::Sender::new(LeaderState::Unknown(NoLeaderReason::Election)),
+            silence: Silence::new(clock.uptime(), config.options.patience),
+            complete_at: clock.uptime(),
+            clock_ahead_millis: 0,
+            patience: config.options.patience,
+            hand_over: None,
+            etcd_full: None,
             clock,
             random,
             synced_at: Duration::ZERO,
@@ -137,7 +138,7 @@ impl Follower {
 
     /// Makes this machine the leader for connections that are held.
     pub(super) fn set_leader_to_self(&self) {
-        let address = PeerAddress::from(self.address.as_str());
+        let address = PeerAddress::from(self.announcer.address.as_str());
         self.leader.send_replace(LeaderState::Known(address));
     }
 
@@ -164,6 +165,12 @@ impl Follower {
             match self.poll().await {
                 Ok(Some(lease)) => return Ok(lease),
                 Ok(None) => {}
+                Err(PollError::Etcd(error)) if error.is_no_space() => {
+                    let retry_at = self.clock.uptime() + NO_SPACE_RETRY_DELAY;
+                    let message = format!("no machine can lead: {error}");
+                    self.etcd_full = Some((retry_at, message.clone()));
+                    self.log_once(message);
+                }
                 Err(PollError::Etcd(error)) => self.log_once(error.to_string()),
                 Err(PollError::Outdated) => self.copy_database(),
                 Err(PollError::Fatal(error)) => return Err(error),
@@ -172,7 +179,15 @@ impl Follower {
                 self.last_message.clear();
             }
             self.last_progress.record(self.clock.uptime());
-            sleep(POLL_INTERVAL).await;
+            sleep(self.poll_interval()).await;
+        }
+    }
+
+    fn poll_interval(&self) -> Duration {
+        let now = self.clock.uptime();
+        match &self.hand_over {
+            Some((_, since)) if now < *since + HAND_OVER_TIMEOUT => HAND_OVER_POLL_INTERVAL,
+            _ => POLL_INTERVAL,
         }
     }
 
@@ -194,9 +209,10 @@ impl Follower {
             Err(error) => {
                 self.leader.send_if_modified(|leader| {
                     // Connections to the leader may go on.
-                    let was_known = *leader != LeaderState::Unknown;
-                    was_known && self.silence.is_over_limit(self.clock.uptime()) && {
-                        *leader = LeaderState::Unknown;
+                    let unknown = LeaderState::Unknown(NoLeaderReason::EtcdUnreachable);
+                    let is_over = self.silence.is_over_limit(self.clock.uptime());
+                    is_over && *leader != unknown && {
+                        *leader = unknown;
                         true
                     }
                 });
@@ -219,6 +235,7 @@ impl Follower {
         }
         self.observe(&view);
         if self.finish_copy().await? {
+            self.announce_if_due().await?;
             return Ok(None);
         }
         let must_copy = match &self.replica {
@@ -233,6 +250,7 @@ impl Follower {
             Some(replica) => replica.is_outdated(&view),
         };
         if must_copy {
+            self.announce_if_due().await?;
             return Err(PollError::Outdated);
         }
         if let Some(replica) = &mut self.replica {
@@ -247,28 +265,33 @@ impl Follower {
         self.take_over(&view).await
     }
 
-    /// Records heartbeats, and the leader.
+    /// Records renewals of the lease, and the leader.
     fn observe(&mut self, view: &ClusterView) {
         let now = self.clock.uptime();
-        let beat = view.beat.as_ref();
-        let seen = (
-            view.epoch.epoch,
-            beat.map_or(0, |beat| beat.count),
-            beat.map_or(0, |beat| beat.place),
-        );
-        if seen != self.silence.last {
-            let [random] = self.random.bytes::<1>();
-            self.silence = Silence {
-                last: seen,
-                since: now,
-                limit: SILENCE_TIMEOUT + MAX_RANDOM_DELAY * u32::from(random) / 255,
-            };
+        let lease = view.lease.as_ref();
+        let [random] = self.random.bytes::<1>();
+        if self.silence.observe(view, (self.patience, random), now) {
+            let ahead = lease.map_or(0, |lease| self.clock.now().micros() - lease.clock);
+            // A renewal is as old as half the pause between two polls on average.
+            let delay = i64::try_from(POLL_INTERVAL.as_millis() / 2).unwrap_or_default();
+            self.clock_ahead_millis = ahead / 1000 - delay;
         }
-        let leads = view.epoch.epoch > 0 && !has_released(view) && !self.silence.is_over_limit(now);
+        let request = view.hand_over.as_ref();
+        let request = request.filter(|request| request.epoch == view.epoch.epoch);
+        if self.hand_over.as_ref().map(|(known, _)| known) != request {
+            self.hand_over = request.map(|request| (request.clone(), now));
+        }
+        let leads =
+            view.epoch.epoch > 0 && release_of(view).is_none() && !self.silence.is_over_limit(now);
+        if leads {
+            self.etcd_full = None;
+        }
         let state = if leads {
             LeaderState::Known(PeerAddress::from(view.epoch.address.as_str()))
+        } else if self.etcd_full.is_some() {
+            LeaderState::Unknown(NoLeaderReason::EtcdFull)
         } else {
-            LeaderState::Unknown
+            LeaderState::Unknown(NoLeaderReason::Election)
         };
         self.leader.send_if_modified(|leader| {
             let is_changed = *leader != state;
@@ -282,8 +305,12 @@ impl Follower {
     async fn catch_up(&mut self, is_linearizable: bool) -> Result<(), PollError> {
         let began_at = self.clock.uptime();
         while let Some(replica) = &mut self.replica {
+            let read_at = self.clock.uptime();
             let read = replica.catch_up(is_linearizable).await?;
             self.last_progress.record(self.clock.uptime());
+            if read.is_end {
+                self.complete_at = read_at;
+            }
             self.sync_if_due()?;
             self.announce_if_due().await?;
             let is_late = self.clock.uptime() >= began_at + MAX_CATCH_UP_TIME;
@@ -315,29 +342,24 @@ impl Follower {
         if !is_due {
             return Ok(());
         }
-        let Some(replica) = &self.replica else {
-            return Ok(());
-        };
-        let node = NodeRow {
-            address: self.address.clone(),
-            release: env!("CARGO_PKG_VERSION").into(),
-            place: replica.place(),
-            synced: replica.synced_place(),
-            clock: self.clock.now().micros(),
+        let replica = self.replica.as_ref();
+        let position = NodePosition {
+            place: replica.map_or(0, Replica::place),
+            synced: replica.map_or(0, Replica::synced_place),
+            lag: now.saturating_sub(self.complete_at),
+            clock_ahead_millis: self.clock_ahead_millis,
         };
         let nodes = self.log.nodes().await?;
         self.clocks.record(&nodes, self.clock.now().micros());
-        let mut namesakes = nodes.iter().filter(|(name, _)| *name == self.name);
-        if let Some(other) = namesakes.find(|(_, other)| other.address != self.address)
-            && self.announced_at.is_some()
-        {
-            let message = format!(
-                "the machine at {} has the same name, {}: give each its own with --cluster-node",
-                other.1.address, self.name
-            );
-            self.log_once(message);
-        }
-        self.log.announce(&self.name, &node).await?;
+        let announced = self.announcer.announce(&self.log, &nodes, position).await;
+        announced.map_err(|error| match error {
+            AnnounceError::Etcd(error) => PollError::Etcd(error),
+            AnnounceError::NameTaken(address) => PollError::Fatal(ServeError::Cluster(format!(
+                "the machine at {address} has the same name, {}: give each its own with \
+                 --cluster-node",
+                self.announcer.name
+            ))),
+        })?;
         self.announced_at = Some(now);
         Ok(())
     }
@@ -346,17 +368,22 @@ impl Follower {
     fn may_take_over(&mut self, view: &ClusterView) -> bool {
         let now = self.clock.uptime();
         let place = self.replica.as_ref().map_or(0, Replica::place);
-        let is_vacant = match &view.beat {
-            _ if view.epoch.epoch == 0 => true,
-            Some(beat) if has_released(view) => {
-                place >= beat.place || now >= self.silence.since + BEHIND_DELAY
-            }
-            _ => self.silence.is_over_limit(now),
-        };
+        let is_vacant = self
+            .silence
+            .is_vacant(view, (&self.announcer.name, place), now);
         if !is_vacant {
             return false;
         }
-        if let Some((name, difference)) = self.clocks.far_machine([&self.name, &view.epoch.node]) {
+        if let Some((retry_at, message)) = self.etcd_full.clone()
+            && now < retry_at
+        {
+            self.log_once(message);
+            return false;
+        }
+        if let Some((name, difference)) = self
+            .clocks
+            .far_machine([&self.announcer.name, &view.epoch.node])
+        {
             let message = format!(
                 "this machine does not lead, because its clock differs from that of {name} by \
                  about {} seconds: synchronise the clocks of both",
@@ -374,26 +401,38 @@ impl Follower {
     async fn take_over(&mut self, view: &ClusterView) -> Result<Option<Lease>, PollError> {
         let epoch = EpochRow {
             epoch: view.epoch.epoch + 1,
-            node: self.name.clone(),
-            address: self.address.clone(),
+            node: self.announcer.name.clone(),
+            address: self.announcer.address.clone(),
             nonce: u64::from_le_bytes(self.random.bytes()),
+            patience_millis: u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX),
         };
-        tracing::info!(epoch = epoch.epoch, "taking over the cluster");
-        let Some(fence) = self.log.take_over(&view.epoch_value, &epoch).await? else {
+        let taken = self.log.take_over(&view.epoch_value, &epoch).await?;
+        self.etcd_full = None;
+        let Some(fence) = taken else {
             return Ok(None);
         };
+        tracing::info!(epoch = epoch.epoch, "taking over the cluster");
         let place = self.replica.as_ref().map_or(0, Replica::place);
+        let former = view.lease.as_ref();
+        let is_failover = view.epoch.epoch > 0 && release_of(view).is_none();
+        let first = LeaseRow {
+            epoch: epoch.epoch,
+            place,
+            log_bytes: former.map_or(0, |lease| lease.log_bytes),
+            failovers: former.map_or(0, |lease| lease.failovers) + u64::from(is_failover),
+            ..LeaseRow::default()
+        };
         let lease = Lease::new(
             self.log.clone(),
-            (fence, epoch.epoch),
-            place,
+            (fence, first),
+            self.patience,
             self.clock.clone(),
         );
-        let beating = lease.clone();
-        tokio::spawn(async move { beating.beat().await });
+        let renewed = lease.clone();
+        tokio::spawn(async move { renewed.keep_renewed().await });
         let finished = self.finish_takeover(&lease, view).await;
         if finished.is_err() {
-            lease.release().await;
+            lease.release(Release::Stopped).await;
         }
         finished.map(|()| Some(lease))
     }
@@ -456,12 +495,6 @@ impl Follower {
         }
         Ok(false)
     }
-}
-
-/// True if the leader of the epoch has stopped.
-fn has_released(view: &ClusterView) -> bool {
-    let beat = view.beat.as_ref();
-    beat.is_some_and(|beat| beat.is_released && beat.epoch == view.epoch.epoch)
 }
 
 /// Reason why a poll did not succeed.

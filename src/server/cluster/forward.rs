@@ -14,7 +14,9 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
-use super::peer::{HANDSHAKE_TIMEOUT, PeerConnector, PeerError, PeerHeader, PeerService};
+use super::peer::{
+    HANDSHAKE_TIMEOUT, PeerConnector, PeerError, PeerHeader, PeerService, PeerStream,
+};
 use super::splice::Splice;
 use crate::admin;
 use crate::http::common::client_address::is_trusted;
@@ -29,8 +31,6 @@ use crate::util::log_limit::LogLimit;
 /// Maximum number of simultaneous connections of clients, held ones included. Further ones are
 /// refused at once.
 pub(crate) const MAX_CONNECTIONS: usize = 4096;
-/// Time for which a connection is held until a leader takes it.
-pub(crate) const HOLD_TIME: Duration = Duration::from_secs(7);
 /// Maximum number of simultaneous handshakes with the leader, so that three machines at one address
 /// stay below its limit.
 const MAX_HANDSHAKES: usize = 32;
@@ -40,9 +40,6 @@ const RETRY_DELAY: Duration = Duration::from_millis(200);
 const SEND_TIMEOUT: Duration = Duration::from_millis(500);
 
 static REFUSED_LOG_LIMIT: LogLimit = LogLimit::new();
-
-/// Reason that a client gets while no machine leads.
-const NO_LEADER: &str = "no machine of the cluster leads at the moment: try again";
 
 /// Reason that a request for metrics gets on a machine that follows.
 const FOLLOWS: &str = "this machine follows the leader of its cluster, which has the metrics";
@@ -69,15 +66,41 @@ impl fmt::Display for PeerAddress {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum LeaderState {
     /// No machine leads, or this machine does not know which one.
-    Unknown,
+    Unknown(NoLeaderReason),
     /// Machine that leads, by the address of its peer port.
     Known(PeerAddress),
 }
 
+/// Reason why no leader is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoLeaderReason {
+    /// No machine has taken over yet.
+    Election,
+    /// This machine does not reach the majority of etcd.
+    EtcdUnreachable,
+    /// etcd refuses changes because its quota is used up.
+    EtcdFull,
+}
+
+impl NoLeaderReason {
+    /// Reason that a client gets.
+    fn text(self) -> &'static str {
+        match self {
+            Self::Election => "no machine of the cluster leads at the moment: try again",
+            Self::EtcdUnreachable => {
+                "this machine of the cluster does not reach the majority of etcd: try again"
+            }
+            Self::EtcdFull => {
+                "no machine of the cluster leads, because the quota of etcd is used up: try again"
+            }
+        }
+    }
+}
+
 /// Configuration of a [`Forwarder`].
 pub(crate) struct ForwarderConfig {
-    /// Time for which a connection is held until a leader takes it: [`HOLD_TIME`]. Also the time
-    /// after which connections to a leader are closed once no leader is known.
+    /// Time for which a connection is held until a leader takes it. Also the time
+    /// after which connections to a leader are closed if no leader is known any more.
     pub(crate) hold_time: Duration,
     /// Maximum number of simultaneous connections: [`MAX_CONNECTIONS`].
     pub(crate) max_connections: usize,
@@ -130,13 +153,10 @@ impl Forwarder {
 
     /// Forwards the connections of a listener for HTTP or SMTP until `stop` holds true. Then held
     /// connections get one more attempt, and forwarded ones may finish within five seconds.
-    ///
-    /// `number` counts the listeners of the service from 0.
     pub(crate) async fn serve(
         self,
         listener: impl ClientListener,
         service: PeerService,
-        number: u8,
         stop: watch::Receiver<bool>,
     ) {
         // No limit here: a connection without a permit is accepted and gets an error.
@@ -149,11 +169,7 @@ impl Forwarder {
                     return None;
                 }
             };
-            let header = PeerHeader {
-                service,
-                listener: number,
-                client,
-            };
+            let header = PeerHeader { service, client };
             let shared = Arc::clone(&self.0);
             let stop = stop.clone();
             Some(async move {
@@ -162,7 +178,7 @@ impl Forwarder {
                 let _ = stream.set_nodelay(true);
                 close_unread(&stream, UNREAD_TIMEOUT);
                 if !shared.forward(&mut stream, header, stop).await {
-                    refuse_client(&mut stream, service).await;
+                    refuse_client(&mut stream, service, shared.no_leader_text()).await;
                 }
             })
         };
@@ -179,7 +195,6 @@ impl Forwarder {
         let serve = |mut stream: UnixStream| {
             let header = PeerHeader {
                 service: PeerService::Admin,
-                listener: 0,
                 client: (Ipv4Addr::LOCALHOST, 0).into(),
             };
             let shared = Arc::clone(&self.0);
@@ -187,7 +202,8 @@ impl Forwarder {
             Some(async move {
                 if !shared.forward(&mut stream, header, stop).await {
                     let version = format!("{}: {}\r\n", admin::VERSION_HEADER, admin::VERSION);
-                    send_last(&mut stream, &no_leader_response(&version)).await;
+                    let reply = error_response(shared.no_leader_text(), &version);
+                    send_last(&mut stream, &reply).await;
                 }
             })
         };
@@ -242,13 +258,13 @@ impl ForwarderShared {
         header: PeerHeader,
         last_error: &mut Option<(PeerAddress, PeerError)>,
         stop: &mut watch::Receiver<bool>,
-    ) -> Option<(TcpStream, PeerAddress)> {
+    ) -> Option<(Box<dyn PeerStream>, PeerAddress)> {
         let mut leader = self.leader.clone();
         let mut is_stopping = false;
         loop {
             let state = leader.borrow_and_update().clone();
             let retry_delay = match state {
-                LeaderState::Unknown => None,
+                LeaderState::Unknown(_) => None,
                 LeaderState::Known(address) => {
                     let connected = tokio::select! {
                         connected = self.connect(&address, header) => connected,
@@ -287,7 +303,7 @@ impl ForwarderShared {
         &self,
         address: &PeerAddress,
         header: PeerHeader,
-    ) -> Result<TcpStream, PeerError> {
+    ) -> Result<Box<dyn PeerStream>, PeerError> {
         // The semaphore is never closed.
         let _permit = self.handshakes.acquire().await.ok();
         self.connector
@@ -305,7 +321,7 @@ impl ForwarderShared {
                     wait_for_change(&mut leader).await;
                 }
                 LeaderState::Known(_) => return,
-                LeaderState::Unknown => {
+                LeaderState::Unknown(_) => {
                     let changed = wait_for_change(&mut leader);
                     if timeout(self.config.hold_time, changed).await.is_err() {
                         return;
@@ -315,12 +331,21 @@ impl ForwarderShared {
         }
     }
 
+    /// Reason that a client gets if no machine takes its connection.
+    fn no_leader_text(&self) -> &'static str {
+        match &*self.leader.borrow() {
+            LeaderState::Unknown(reason) => reason.text(),
+            // It does not take connections.
+            LeaderState::Known(_) => NoLeaderReason::Election.text(),
+        }
+    }
+
     fn log_refused(&self, error: Option<(PeerAddress, PeerError)>) {
         let Some(suppressed) = REFUSED_LOG_LIMIT.admit(self.clock.now()) else {
             return;
         };
         match error {
-            None => tracing::warn!("refused a client: no machine of the cluster leads{suppressed}"),
+            None => tracing::warn!("refused a client: {}{suppressed}", self.no_leader_text()),
             Some((address, error)) => tracing::warn!(
                 "refused a client: the leader {address} is not available: {error}{suppressed}"
             ),
@@ -345,9 +370,9 @@ async fn wait_for_change(leader: &mut watch::Receiver<LeaderState>) {
 }
 
 /// Tells a client to try again later.
-async fn refuse_client(stream: &mut TcpStream, service: PeerService) {
+async fn refuse_client(stream: &mut TcpStream, service: PeerService, reason: &str) {
     let reply = match service {
-        PeerService::Smtp => format!("421 4.3.2 {NO_LEADER}\r\n"),
+        PeerService::Smtp => format!("421 4.3.2 {reason}\r\n"),
         _ => {
             let mut first = [0];
             let peeked = timeout(Duration::ZERO, stream.peek(&mut first)).await;
@@ -355,16 +380,10 @@ async fn refuse_client(stream: &mut TcpStream, service: PeerService) {
                 // Without the certificate of the leader, the client can only be disconnected.
                 return;
             }
-            no_leader_response("")
+            error_response(reason, "")
         }
     };
     send_last(stream, &reply).await;
-}
-
-/// Returns the response to an HTTP request while no machine leads. Each of the headers ends with
-/// CR LF.
-fn no_leader_response(headers: &str) -> String {
-    error_response(NO_LEADER, headers)
 }
 
 /// Returns a response with status 503 and a reason. Each of the headers ends with CR LF.

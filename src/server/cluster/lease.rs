@@ -1,4 +1,4 @@
-//! Leadership of this machine: its log, its heartbeats, and their end.
+//! Leadership of this machine: its log, the renewals of its lease, and its end.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,20 +11,18 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::etcd::{EtcdError, RefusalKind};
-use super::log::{BeatRow, ClusterLog, FencedError};
+use super::log::{ClusterLog, FencedError, HandOverRow, LeaseRow, Release};
+use crate::metrics::ClusterMetrics;
 use crate::store::SharedLog;
 use crate::util::clock::Clock;
 use crate::util::sync::lock;
 
-/// Time for which a leader answers after the last heartbeat that etcd confirmed, counted from
-/// when it was sent. A follower takes over later: see
-/// [`SILENCE_TIMEOUT`](super::follower::SILENCE_TIMEOUT). Records do not count, because a follower
-/// does not look for them.
-const LEASE_TIME: Duration = Duration::from_secs(4);
-/// Interval of the heartbeats.
-pub(super) const BEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval of the renewals.
+pub(super) const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 /// Time for which a machine that stops waits for etcd.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval at which the time limit is checked. Timers stand still while a machine is suspended.
+const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Pause before an append with an unknown result is repeated.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
@@ -36,47 +34,60 @@ pub(super) struct Lease {
     fence: Bytes,
     epoch: u64,
     clock: Clock,
+    metrics: Arc<ClusterMetrics>,
     shared: Arc<LeaseState>,
 }
 
 struct LeaseState {
-    /// Uptime in microseconds at which the last confirmed heartbeat was sent.
+    /// Time since boot in microseconds at which the last confirmed renewal was sent.
     confirmed_at: AtomicU64,
+    /// Time for which this machine answers after that renewal.
+    time_limit: Duration,
     /// Place of the last record.
     place: AtomicU64,
     /// Bytes of the records of this epoch.
     bytes: AtomicU64,
+    /// Bytes of the records in the log, estimated.
+    log_bytes: AtomicU64,
+    failovers: u64,
     end: watch::Sender<Option<String>>,
-    /// True once this machine gives up the leadership: no heartbeat may follow.
+    /// Request to hand over.
+    hand_over: watch::Sender<Option<HandOverRow>>,
+    /// True once this machine gives up the leadership: no renewal may follow.
     is_released: AtomicBool,
-    /// Locked while a heartbeat is sent.
-    beating: tokio::sync::Mutex<()>,
+    /// Locked while a renewal is sent.
+    renewing: tokio::sync::Mutex<()>,
     /// Last logged error of etcd, which is not repeated.
     last_error: Mutex<Option<EtcdError>>,
 }
 
 impl Lease {
-    /// Begins the leadership of an epoch, whose start was confirmed just now. `place`: place of the
-    /// last record.
+    /// Begins the leadership of an epoch, whose start was confirmed just now. `patience`: time
+    /// after which another machine takes over.
     pub(super) fn new(
         log: ClusterLog,
-        (fence, epoch): (Bytes, u64),
-        place: u64,
+        (fence, first): (Bytes, LeaseRow),
+        patience: Duration,
         clock: Clock,
     ) -> Self {
-        let now = clock.uptime();
+        let now = clock.time_since_boot();
         let lease = Self {
             log,
             fence,
-            epoch,
+            epoch: first.epoch,
             clock,
+            metrics: Arc::default(),
             shared: Arc::new(LeaseState {
                 confirmed_at: AtomicU64::new(0),
-                place: AtomicU64::new(place),
+                time_limit: time_limit(patience),
+                place: AtomicU64::new(first.place),
+                log_bytes: AtomicU64::new(first.log_bytes),
+                failovers: first.failovers,
                 bytes: AtomicU64::new(0),
                 end: watch::Sender::new(None),
+                hand_over: watch::Sender::new(None),
                 is_released: AtomicBool::new(false),
-                beating: tokio::sync::Mutex::default(),
+                renewing: tokio::sync::Mutex::default(),
                 last_error: Mutex::default(),
             }),
         };
@@ -99,6 +110,21 @@ impl Lease {
     /// Bytes of the records of this epoch.
     pub(super) fn appended_bytes(&self) -> u64 {
         self.shared.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Metrics of the cluster.
+    pub(super) fn metrics(&self) -> &Arc<ClusterMetrics> {
+        &self.metrics
+    }
+
+    /// Bytes of the records in the log, estimated.
+    pub(super) fn log_bytes(&self) -> u64 {
+        self.shared.log_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Sets the bytes of the records in the log, which the next renewal publishes.
+    pub(super) fn set_log_bytes(&self, bytes: u64) {
+        self.shared.log_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Place of the last record.
@@ -150,7 +176,18 @@ impl Lease {
     /// Time for which this machine may still answer.
     fn time_left(&self) -> Duration {
         let confirmed_at = self.shared.confirmed_at.load(Ordering::Relaxed);
-        (Duration::from_micros(confirmed_at) + LEASE_TIME).saturating_sub(self.clock.uptime())
+        let end = Duration::from_micros(confirmed_at) + self.shared.time_limit;
+        end.saturating_sub(self.clock.time_since_boot())
+    }
+
+    /// Ends the leadership if its time is over.
+    fn end_if_expired(&self) {
+        if self.time_left() == Duration::ZERO {
+            self.end(format!(
+                "etcd has confirmed no renewal for {} seconds",
+                self.shared.time_limit.as_secs_f32()
+            ));
+        }
     }
 
     /// True if no other machine leads yet: this machine may answer from memory. A machine that was
@@ -159,30 +196,25 @@ impl Lease {
         self.time_left() > Duration::ZERO
     }
 
-    /// Records the result of a change. Returns true if it was made.
-    fn record(&self, result: &Result<(), FencedError>) -> bool {
+    /// Records the result of a change. Returns the reply if it was made.
+    fn record<T>(&self, result: Result<T, FencedError>) -> Option<T> {
         match result {
-            Ok(()) => {
+            Ok(reply) => {
                 *lock(&self.shared.last_error) = None;
-                return true;
+                return Some(reply);
             }
             Err(FencedError::Fenced) => self.end("another machine leads".into()),
             Err(FencedError::Etcd(error)) => {
-                self.log_once(error);
-                if let EtcdError::Refused(refusal) = error
+                self.log_once(&error);
+                if let EtcdError::Refused(refusal) = &error
                     && refusal.kind != RefusalKind::Other
                 {
                     self.end(error.to_string());
                 }
             }
         }
-        if self.time_left() == Duration::ZERO {
-            self.end(format!(
-                "etcd has confirmed nothing for {} seconds",
-                LEASE_TIME.as_secs()
-            ));
-        }
-        false
+        self.end_if_expired();
+        None
     }
 
     /// Logs an error, unless it is the last one again.
@@ -194,37 +226,54 @@ impl Lease {
         }
     }
 
-    /// Sends heartbeats until the leadership ends.
-    pub(super) async fn beat(&self) {
-        let mut count = 0;
+    /// Renews the lease until the leadership ends.
+    pub(super) async fn keep_renewed(&self) {
+        let mut renewals = 0;
         while !self.has_ended() {
-            count += 1;
-            let beat = BeatRow {
-                epoch: self.epoch,
-                count,
-                place: self.place(),
-                is_released: false,
-            };
-            let beating = self.shared.beating.lock().await;
+            renewals += 1;
+            let row = self.row(renewals, None);
+            let renewing = self.shared.renewing.lock().await;
             if self.shared.is_released.load(Ordering::Relaxed) {
                 return;
             }
-            let sent_at = self.clock.uptime();
-            let is_confirmed = tokio::select! {
-                result = self.log.put_beat(&self.fence, &beat) => self.record(&result),
+            let sent_at = self.clock.time_since_boot();
+            let confirmed = tokio::select! {
+                result = self.log.put_lease(&self.fence, &row) => self.record(result),
                 // A call that hangs must not prolong the leadership.
-                () = self.wait_until_expired() => self.record(&Err(no_answer())),
+                () = self.wait_until_expired() => self.record(Err(no_answer())),
             };
-            drop(beating);
-            if is_confirmed {
-                self.confirm(sent_at);
-            }
-            sleep(if is_confirmed {
-                BEAT_INTERVAL
+            drop(renewing);
+            let pause = if confirmed.is_some() {
+                RENEWAL_INTERVAL
             } else {
                 RETRY_DELAY
-            })
-            .await;
+            };
+            if let Some(request) = confirmed {
+                self.confirm(sent_at);
+                let request = request.filter(|request| request.epoch == self.epoch);
+                self.shared.hand_over.send_if_modified(|known| {
+                    let is_new = *known != request;
+                    *known = request;
+                    is_new
+                });
+            }
+            // After a suspension, the end is noticed before the next renewal.
+            if timeout(pause, self.wait_until_expired()).await.is_ok() {
+                self.end_if_expired();
+            }
+        }
+    }
+
+    /// State of the lease in etcd.
+    fn row(&self, renewals: u64, release: Option<Release>) -> LeaseRow {
+        LeaseRow {
+            epoch: self.epoch,
+            renewals,
+            place: self.place(),
+            release,
+            clock: self.clock.now().micros(),
+            log_bytes: self.log_bytes(),
+            failovers: self.shared.failovers,
         }
     }
 
@@ -234,52 +283,78 @@ impl Lease {
             if left == Duration::ZERO {
                 return;
             }
-            sleep(left).await;
+            sleep(left.min(EXPIRY_CHECK_INTERVAL)).await;
+        }
+    }
+
+    /// Waits until this machine shall hand over, and returns the request.
+    pub(super) async fn wait_for_hand_over(&self) -> HandOverRow {
+        let mut requests = self.shared.hand_over.subscribe();
+        loop {
+            if let Some(request) = requests.borrow_and_update().clone() {
+                return request;
+            }
+            if requests.changed().await.is_err() {
+                // The sender lives as long as this lease.
+                std::future::pending::<()>().await;
+            }
         }
     }
 
     /// Lets another machine take over at once.
-    pub(super) async fn release(&self) {
+    pub(super) async fn release(&self, release: Release) {
         if self.has_ended() || self.shared.is_released.swap(true, Ordering::Relaxed) {
             return;
         }
-        if timeout(RELEASE_TIMEOUT, self.put_release()).await.is_err() {
+        let reason = match release {
+            Release::Stopped => "this machine has stopped",
+            Release::HandedOver(_) => "this machine has handed over",
+        };
+        if timeout(RELEASE_TIMEOUT, self.put_release(release))
+            .await
+            .is_err()
+        {
             tracing::warn!("etcd does not answer: the other machines take over after a timeout");
         }
-        self.end("this machine has stopped".into());
+        self.end(reason.into());
     }
 
-    async fn put_release(&self) {
-        // A heartbeat that is on its way would replace it.
-        let _beating = self.shared.beating.lock().await;
-        let beat = BeatRow {
-            epoch: self.epoch,
-            count: 0,
-            place: self.place(),
-            is_released: true,
-        };
-        if let Err(FencedError::Etcd(error)) = self.log.put_beat(&self.fence, &beat).await {
+    async fn put_release(&self, release: Release) {
+        // A renewal that is on its way would replace it.
+        let _renewing = self.shared.renewing.lock().await;
+        let row = self.row(0, Some(release));
+        if let Err(FencedError::Etcd(error)) = self.log.put_lease(&self.fence, &row).await {
             tracing::warn!("the other machines take over only after a timeout: {error}");
         }
     }
 
     /// Appends a record, and repeats that until the result is known.
     async fn append(&self, place: u64, record: &Bytes) -> bool {
+        let began_at = self.clock.uptime();
         while !self.has_ended() {
-            let is_appended = tokio::select! {
-                result = self.log.append(&self.fence, place, record) => self.record(&result),
-                () = self.wait_until_expired() => self.record(&Err(no_answer())),
+            let appended = tokio::select! {
+                result = self.log.append(&self.fence, place, record) => self.record(result),
+                () = self.wait_until_expired() => self.record(Err(no_answer())),
             };
-            if is_appended {
+            if appended.is_some() {
                 self.shared.place.store(place, Ordering::Relaxed);
                 let bytes = record.len() as u64;
                 self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
+                self.metrics
+                    .record_append(self.clock.uptime().saturating_sub(began_at));
                 return true;
             }
             sleep(RETRY_DELAY).await;
         }
         false
     }
+}
+
+/// Time for which a leader answers after the last renewal that etcd confirmed, counted from when it
+/// was sent. The other machines take over later, after their patience. Records do not count,
+/// because a follower does not look for them.
+fn time_limit(patience: Duration) -> Duration {
+    patience * 4 / 5
 }
 
 fn no_answer() -> FencedError {
@@ -306,26 +381,52 @@ impl SharedLog for ClusterAppender {
 
 #[cfg(test)]
 mod tests {
-    use super::super::follower::SILENCE_TIMEOUT;
-    use super::super::{ClusterAccess, ClusterTlsFiles};
+    use super::super::etcd::test_server::{free_ports, local_endpoint, test_client};
     use super::*;
     use crate::domain::timestamp::Timestamp;
-    use crate::outbound::{Outbound, OutboundConfig};
     use crate::util::clock::ManualClock;
-    use crate::util::random::Random;
+
+    #[test]
+    fn a_lease_expires_while_the_machine_is_suspended() {
+        let clock = ManualClock::at(Timestamp::from_micros(0));
+        let [closed] = free_ports();
+        let etcd = test_client(vec![local_endpoint(closed)], None, None).unwrap();
+        let lease = Lease::new(
+            ClusterLog::new(etcd, "test"),
+            (Bytes::new(), LeaseRow::default()),
+            Duration::from_secs(5),
+            Clock::Manual(Arc::clone(&clock)),
+        );
+        assert_eq!(lease.time_left(), Duration::from_secs(4));
+        clock.advance_secs(1);
+        lease.end_if_expired();
+        assert!(!lease.has_ended());
+        assert_eq!(lease.time_left(), Duration::from_secs(3));
+        clock.suspend(Duration::from_secs(2));
+        assert_eq!(lease.time_left(), Duration::from_secs(1));
+        lease.confirm(Duration::from_secs(2));
+        assert_eq!(lease.time_left(), Duration::from_secs(3));
+        assert!(lease.is_valid());
+        clock.suspend(Duration::from_secs(3600));
+        assert!(!lease.is_valid());
+        lease.end_if_expired();
+        assert!(lease.has_ended() && lease.loss().is_some());
+    }
 
     #[test]
     fn a_machine_that_was_paused_answers_nothing_once_another_one_may_lead() {
-        let manual = ManualClock::at(Timestamp::from_secs(1_800_000_000));
-        let clock = Clock::Manual(Arc::clone(&manual));
-        let outbound = Outbound::new(OutboundConfig::default(), &clock, Random::seeded(1)).unwrap();
-        let access = ClusterAccess::new("etcd://127.0.0.1:1/test", &ClusterTlsFiles::default());
-        let log = access.unwrap().log(&outbound).unwrap();
-        let lease = Lease::new(log, (Bytes::new(), 1), 0, clock);
-        manual.advance_secs(3);
+        let clock = ManualClock::at(Timestamp::from_secs(1_800_000_000));
+        let [closed] = free_ports();
+        let etcd = test_client(vec![local_endpoint(closed)], None, None).unwrap();
+        let lease = Lease::new(
+            ClusterLog::new(etcd, "test"),
+            (Bytes::new(), LeaseRow::default()),
+            Duration::from_secs(5),
+            Clock::Manual(Arc::clone(&clock)),
+        );
+        clock.advance_secs(3);
         assert!(lease.is_valid());
-        manual.advance_secs(2);
-        assert_eq!(Duration::from_secs(3 + 2), SILENCE_TIMEOUT);
+        clock.advance_secs(2);
         assert!(!lease.is_valid());
     }
 }

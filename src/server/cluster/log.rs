@@ -38,23 +38,51 @@ pub struct EpochRow {
     pub address: String,
     /// Random number, so that no two machines write the same value.
     pub nonce: u64,
+    /// Time without a renewal of the lease after which another machine takes over, in milliseconds.
+    pub patience_millis: u64,
 }
 
-/// Heartbeat of a leader.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct BeatRow {
+/// Lease of a leader, which it renews as long as it leads.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct LeaseRow {
     /// Epoch of the leader.
     pub epoch: u64,
-    /// Number of heartbeats of this leader.
-    pub count: u64,
+    /// Number of renewals by this leader.
+    pub renewals: u64,
     /// Place of its last record.
     pub place: u64,
-    /// True if the leader has stopped: another machine takes over at once.
-    pub is_released: bool,
+    /// End of the lease by the leader, so that another machine takes over at once. `None` while it
+    /// leads.
+    pub release: Option<Release>,
+    /// Clock of the leader, in microseconds since 1970.
+    pub clock: i64,
+    /// Bytes of the records in the log, estimated.
+    pub log_bytes: u64,
+    /// Number of times that a machine took over from a silent leader.
+    pub failovers: u64,
+}
+
+/// Reason why a leader ended its lease.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Release {
+    /// It stopped, or failed to begin.
+    Stopped,
+    /// It handed over, to a machine with this name or to any.
+    HandedOver(Option<String>),
+}
+
+/// Request that the leader of an epoch hands over.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HandOverRow {
+    /// Epoch that the request ends. It has no effect on others.
+    pub epoch: u64,
+    /// Name of the machine that shall lead; `None` for any.
+    pub to: Option<String>,
 }
 
 /// Machine of a cluster, as it announces itself.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct NodeRow {
     /// Address of its peer port, `HOST:PORT`.
     pub address: String,
@@ -66,6 +94,12 @@ pub struct NodeRow {
     pub synced: u64,
     /// Its clock, in microseconds since 1970.
     pub clock: i64,
+    /// Random number of the process.
+    pub instance: u64,
+    /// Time since its database last contained all records, in milliseconds.
+    pub lag_millis: u64,
+    /// Difference between its clock and that of the leader, in milliseconds.
+    pub clock_ahead_millis: i64,
 }
 
 /// State of a cluster at one revision.
@@ -78,11 +112,13 @@ pub struct ClusterView {
     /// Stored value of the epoch, for a takeover.
     pub epoch_value: Bytes,
     /// `None` before the first leader.
-    pub beat: Option<BeatRow>,
+    pub lease: Option<LeaseRow>,
     /// Place up to which records were removed.
     pub trimmed: u64,
     /// Stored value of that place, if there is one.
     pub trimmed_value: Option<Bytes>,
+    /// Last request to hand over.
+    pub hand_over: Option<HandOverRow>,
 }
 
 /// Records that were read from the log.
@@ -181,7 +217,8 @@ impl<S: KeyValueStore> ClusterLog<S> {
     /// # Errors
     /// See [`KeyValueStore::transact`].
     pub async fn view(&self) -> Result<ClusterView, EtcdError> {
-        let gets = ["cluster", "epoch", "beat", "trimmed"].map(|name| Op::Get {
+        let keys = ["cluster", "epoch", "lease", "trimmed", "hand-over"];
+        let gets = keys.map(|name| Op::Get {
             key: self.key(name),
         });
         let reply = self.etcd.transact(&[], &gets, &[]).await?;
@@ -194,11 +231,12 @@ impl<S: KeyValueStore> ClusterLog<S> {
             cluster: value(0).and_then(|value| decode(&value)),
             epoch: decode(&epoch_value).unwrap_or_default(),
             epoch_value,
-            beat: value(2).and_then(|value| decode(&value)),
+            lease: value(2).and_then(|value| decode(&value)),
             trimmed: value(3)
                 .and_then(|value| decode(&value))
                 .unwrap_or_default(),
             trimmed_value: value(3),
+            hand_over: value(4).and_then(|value| decode(&value)),
         })
     }
 
@@ -229,16 +267,41 @@ impl<S: KeyValueStore> ClusterLog<S> {
         Ok(taken.then_some(fence))
     }
 
-    /// Stores a heartbeat.
+    /// Stores the lease of a leader. Returns the last request to hand over.
     ///
     /// # Errors
     /// See [`FencedError`].
-    pub async fn put_beat(&self, fence: &Bytes, beat: &BeatRow) -> Result<(), FencedError> {
+    pub async fn put_lease(
+        &self,
+        fence: &Bytes,
+        lease: &LeaseRow,
+    ) -> Result<Option<HandOverRow>, FencedError> {
         let put = Op::Put {
-            key: self.key("beat"),
-            value: encode(beat),
+            key: self.key("lease"),
+            value: encode(lease),
         };
-        self.change(fence, &[put]).await
+        let get = Op::Get {
+            key: self.key("hand-over"),
+        };
+        let leads = [self.leads(fence)];
+        let reply = self.etcd.transact(&leads, &[put, get], &[]).await?;
+        if !reply.succeeded {
+            return Err(FencedError::Fenced);
+        }
+        let request = reply.gets.first().and_then(Option::as_ref);
+        Ok(request.and_then(|stored| decode(&stored.value)))
+    }
+
+    /// Asks the leader of an epoch to hand over.
+    ///
+    /// # Errors
+    /// See [`KeyValueStore::transact`].
+    pub async fn request_hand_over(&self, request: &HandOverRow) -> Result<(), EtcdError> {
+        let put = Op::Put {
+            key: self.key("hand-over"),
+            value: encode(request),
+        };
+        self.etcd.transact(&[], &[put], &[]).await.map(drop)
     }
 
     /// Makes changes if the leader with this fence still leads.

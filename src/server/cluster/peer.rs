@@ -1,8 +1,8 @@
 //! Port of a machine for the other machines of its cluster. A connection names a service and the
 //! address of a client; after the [`handshake`] it carries the bytes of that service.
 //!
-//! The handshake keeps machines without the secret out. It does not encrypt: the network between
-//! the machines must be trusted, or encrypt itself.
+//! The handshake keeps machines without the secret out. It does not encrypt: without [`tls`], the
+//! network between the machines must be trusted, or encrypt itself.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -28,8 +29,10 @@ use crate::util::log_limit::LogLimit;
 use crate::util::random::Random;
 use crate::util::sync::lock;
 use handshake::{HandshakeStatus, RefusedHandshake};
+pub(crate) use tls::{PeerTls, PeerTlsPem};
 
 mod handshake;
+mod tls;
 
 /// Time within which a handshake must be complete, at either end.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -131,8 +134,6 @@ impl PeerService {
 pub(crate) struct PeerHeader {
     /// Service.
     pub(crate) service: PeerService,
-    /// Number of the listener to which the client connected, counted from 0 for each service.
-    pub(crate) listener: u8,
     /// Address of the client.
     pub(crate) client: SocketAddr,
 }
@@ -153,6 +154,8 @@ pub(crate) enum PeerError {
     OtherVersion,
     /// The address is not the peer port of a machine.
     NotPeerPort,
+    /// TLS with the machine failed.
+    Tls(String),
 }
 
 impl fmt::Display for PeerError {
@@ -171,7 +174,13 @@ impl fmt::Display for PeerError {
                  the cluster",
             ),
             Self::NotPeerPort => f.write_str(
-                "something else listens there: give the address of --cluster-listen of the machine",
+                "something else listens there, or it uses TLS and this machine does not: give the \
+                 address of --cluster-listen of the machine",
+            ),
+            Self::Tls(reason) => write!(
+                f,
+                "TLS with it failed: {reason}; give all machines --cluster-ca, --cluster-cert and \
+                 --cluster-key"
             ),
         }
     }
@@ -190,15 +199,26 @@ impl From<io::Error> for PeerError {
 pub(crate) struct PeerConnector {
     outbound: Outbound,
     secret: PeerSecret,
+    tls: Option<PeerTls>,
     random: Random,
 }
 
+/// Connection to another machine, encrypted or not.
+pub(crate) trait PeerStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> PeerStream for T {}
+
 impl PeerConnector {
     /// Creates a connector with the secret of the cluster.
-    pub(crate) fn new(outbound: Outbound, secret: PeerSecret, random: Random) -> Self {
+    pub(crate) fn new(
+        outbound: Outbound,
+        secret: PeerSecret,
+        tls: Option<PeerTls>,
+        random: Random,
+    ) -> Self {
         Self {
             outbound,
             secret,
+            tls,
             random,
         }
     }
@@ -213,14 +233,21 @@ impl PeerConnector {
         address: &str,
         header: PeerHeader,
         time_limit: Duration,
-    ) -> Result<TcpStream, PeerError> {
+    ) -> Result<Box<dyn PeerStream>, PeerError> {
         let connecting = async {
-            let mut stream = self
+            let stream = self
                 .outbound
                 .connect(address)
                 .await
                 .map_err(|error| PeerError::Unreachable(error.to_string()))?;
             set_keepalive(&stream);
+            let mut stream: Box<dyn PeerStream> = match &self.tls {
+                None => Box::new(stream),
+                Some(tls) => {
+                    let encrypted = tls.connect(address, stream).await;
+                    Box::new(encrypted.map_err(|error| PeerError::Tls(error.to_string()))?)
+                }
+            };
             handshake::request(&mut stream, &self.secret, self.random.bytes(), &header).await?;
             Ok(stream)
         };
@@ -242,6 +269,8 @@ pub(crate) struct PeerPort(Arc<PeerPortState>);
 
 struct PeerPortState {
     secret: PeerSecret,
+    /// TLS, with the access to this machine that it needs.
+    tls: Option<(PeerTls, Outbound)>,
     clock: Clock,
     random: Random,
     handshakes: KeyedSemaphore<ClientNetwork>,
@@ -250,9 +279,15 @@ struct PeerPortState {
 
 impl PeerPort {
     /// Creates a port with the secret of the cluster.
-    pub(crate) fn new(secret: PeerSecret, clock: Clock, random: Random) -> Self {
+    pub(crate) fn new(
+        secret: PeerSecret,
+        tls: Option<(PeerTls, Outbound)>,
+        clock: Clock,
+        random: Random,
+    ) -> Self {
         Self(Arc::new(PeerPortState {
             secret,
+            tls,
             clock,
             random,
             handshakes: KeyedSemaphore::per_key(MAX_HANDSHAKES_PER_ADDRESS),
@@ -296,6 +331,10 @@ impl PeerPortState {
     async fn authenticate(&self, mut stream: TcpStream) -> Result<(), RefusedHandshake> {
         stream.set_nodelay(true)?;
         set_keepalive(&stream);
+        if let Some((tls, outbound)) = &self.tls {
+            let encrypted = tls.accept(stream).await.map_err(RefusedHandshake::Tls)?;
+            stream = tls::bridge(encrypted, outbound).await?;
+        }
         let request =
             handshake::receive_request(&mut stream, &self.secret, self.random.bytes()).await?;
         let Some(header) = request.header else {
@@ -333,6 +372,15 @@ impl PeerPortState {
                     );
                 }
             }
+            Ok(Err(RefusedHandshake::Tls(error))) => {
+                if let Some(suppressed) = WRONG_SECRET_LOG_LIMIT.admit(self.clock.now()) {
+                    tracing::warn!(
+                        "TLS with {} failed on the peer port: {error}{suppressed}; give all \
+                         machines of the cluster certificates of one authority",
+                        address.ip()
+                    );
+                }
+            }
             Ok(Err(RefusedHandshake::Malformed(reason))) => {
                 tracing::debug!(%address, "refused a connection to the peer port: {reason}");
             }
@@ -358,6 +406,10 @@ impl Listener for PeerListener {
             // Replaced by another listener.
             None => std::future::pending().await,
         }
+    }
+
+    fn is_forwarded(&self) -> bool {
+        true
     }
 }
 

@@ -154,7 +154,7 @@ impl<S: KeyValueStore> Replica<S> {
     /// had appended and that are no longer in the log.
     pub async fn finish_takeover(&mut self, former: &ClusterView) -> Result<(), ReplicaError> {
         let trimmed = self.log.view().await?.trimmed;
-        let last = former.beat.as_ref().map_or(0, |beat| beat.place);
+        let last = former.lease.as_ref().map_or(0, |lease| lease.place);
         if self.store.place() < trimmed.max(last) {
             return Err(ReplicaError::Outdated);
         }

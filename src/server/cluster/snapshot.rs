@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -31,20 +31,26 @@ pub(super) async fn receive(
 ) -> Result<(), String> {
     let header = PeerHeader {
         service: PeerService::Snapshot,
-        listener: 0,
         client: (Ipv4Addr::LOCALHOST, 0).into(),
     };
-    let stream = connector
+    let mut stream = connector
         .connect(address, header, HANDSHAKE_TIMEOUT)
         .await
         .map_err(|error| error.to_string())?;
+    let (reader, mut writer) = UnixStream::pair().map_err(|error| error.to_string())?;
+    // The database is written by a thread that blocks.
+    let receiving = tokio::spawn(async move {
+        let _ = tokio::io::copy(&mut stream, &mut writer).await;
+    });
     let copying = tokio::task::spawn_blocking(move || {
-        let stream = stream.into_std()?;
+        let stream = reader.into_std()?;
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(STALL_TIMEOUT))?;
         backup::receive_copy(&directory, BufReader::new(stream))
     });
-    match copying.await {
+    let copied = copying.await;
+    receiving.abort();
+    match copied {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),
         Err(error) => Err(error.to_string()),

@@ -16,8 +16,8 @@ use tonic_prost::ProstCodec;
 use tower_service::Service;
 
 use super::error::{self, EtcdError};
-use super::url::{EtcdConfigError, EtcdEndpoint};
-use crate::outbound::{Http2Body, Http2Connection, Outbound, SendError};
+use super::url::{DEFAULT_PORT, EtcdConfigError, EtcdEndpoint};
+use crate::outbound::{Http2Body, Http2Connection, Outbound, SendError, SendStage};
 
 /// Maximum length of a reply, in bytes.
 const MAX_REPLY_BYTES: usize = 64 * 1024 * 1024;
@@ -47,6 +47,8 @@ pub(super) struct EndpointClient {
     origin: Uri,
     tls: Option<Arc<ClientConfig>>,
     outbound: Outbound,
+    /// True once a reply came from this endpoint.
+    has_answered: AtomicBool,
     /// Locked while a connection is opened, so that concurrent calls share it.
     connection: Mutex<Option<Connection>>,
 }
@@ -68,6 +70,7 @@ impl EndpointClient {
             origin,
             tls,
             outbound,
+            has_answered: AtomicBool::new(false),
             connection: Mutex::default(),
         })
     }
@@ -91,7 +94,7 @@ impl EndpointClient {
             let (connection, is_kept) = self
                 .connect()
                 .await
-                .map_err(|error| EtcdError::Unreachable(error.to_string()))?;
+                .map_err(|error| EtcdError::Unreachable(self.explain(&error)))?;
             let mut request = tonic::Request::new(message.clone());
             if let Some(token) = &token {
                 request.metadata_mut().insert("token", token.clone());
@@ -106,18 +109,39 @@ impl EndpointClient {
                 )
                 .await;
             match result {
-                Ok(reply) => return Ok(reply.into_inner()),
-                Err(status) if error::is_unsent(&status) => {
-                    sent.store(false, Ordering::Relaxed);
-                    // etcd closed the connection before anything was sent on it.
-                    if !is_kept {
-                        return Err(EtcdError::Unreachable(status.message().to_owned()));
-                    }
-                    self.disconnect();
+                Ok(reply) => {
+                    self.has_answered.store(true, Ordering::Relaxed);
+                    return Ok(reply.into_inner());
                 }
-                Err(status) => return Err(EtcdError::from_status(&self.address, &status)),
+                Err(status) => match error::broken_connection(&status) {
+                    None => return Err(EtcdError::from_status(&self.address, &status)),
+                    Some(error) if error.may_have_arrived => {
+                        return Err(EtcdError::Unknown(self.explain(error)));
+                    }
+                    // etcd closed the connection before anything was sent on it.
+                    Some(error) => {
+                        sent.store(false, Ordering::Relaxed);
+                        if !is_kept {
+                            return Err(EtcdError::Unreachable(self.explain(error)));
+                        }
+                        self.disconnect();
+                    }
+                },
             }
         }
+    }
+
+    /// Text of an error of the connection. As long as the endpoint has never answered, it names
+    /// what may be wrong with the URL.
+    fn explain(&self, error: &SendError) -> String {
+        let is_new = !self.has_answered.load(Ordering::Relaxed);
+        if is_new && self.tls.is_none() && error.stage == SendStage::Exchange {
+            return format!(
+                "{error}: if etcd uses TLS there, begin the URL with etcds://, and otherwise give \
+                 the port for clients, usually {DEFAULT_PORT}"
+            );
+        }
+        error.to_string()
     }
 
     /// Returns the open connection, or opens one. True if it was open before.

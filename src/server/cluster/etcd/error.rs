@@ -79,6 +79,11 @@ impl fmt::Display for EtcdError {
 impl std::error::Error for EtcdError {}
 
 impl EtcdError {
+    /// True if etcd refuses changes because its quota is used up.
+    pub(crate) fn is_no_space(&self) -> bool {
+        matches!(self, Self::Refused(refusal) if refusal.kind == RefusalKind::NoSpace)
+    }
+
     /// True if another user name, password or token may be accepted.
     pub(super) fn is_unauthenticated(&self) -> bool {
         matches!(self, Self::Refused(refusal) if refusal.kind == RefusalKind::Unauthenticated)
@@ -102,12 +107,9 @@ fn describe(status: &Status) -> String {
     }
 }
 
-/// True if the connection has sent no part of the request.
-pub(super) fn is_unsent(status: &Status) -> bool {
-    status
-        .source()
-        .and_then(|source| source.downcast_ref::<SendError>())
-        .is_some_and(|error| !error.may_have_arrived)
+/// Error of the connection that caused a status; `None` if etcd sent it.
+pub(super) fn broken_connection(status: &Status) -> Option<&SendError> {
+    status.source()?.downcast_ref()
 }
 
 /// Kind of a refusal. `None`: the status does not exclude that the request was executed.

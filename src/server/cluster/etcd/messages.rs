@@ -183,6 +183,11 @@ pub(super) struct StatusResponse {
     pub(super) leader: u64,
     #[prost(string, repeated, tag = "8")]
     pub(super) errors: Vec<String>,
+    #[prost(int64, tag = "9")]
+    pub(super) db_size_in_use: i64,
+    /// 0 before etcd 3.6.
+    #[prost(int64, tag = "12")]
+    pub(super) db_size_quota: i64,
 }
 
 /// Request for a token. It has no `Debug`, because of the password.

@@ -1,15 +1,16 @@
 //! Starts etcd servers for tests.
 
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
 use super::url::{EtcdConfigError, EtcdEndpoint};
-use super::{Etcd, EtcdConfig, EtcdTls, EtcdUser};
+use super::{Etcd, EtcdConfig, EtcdIdentity, EtcdTls, EtcdUser};
 use crate::outbound::{Outbound, OutboundConfig};
 use crate::server::cluster::key_values::KeyValueStore as _;
 use crate::util::clock::Clock;
@@ -173,4 +174,37 @@ pub(crate) fn local_endpoint(port: u16) -> EtcdEndpoint {
 pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
     let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().port())
+}
+
+/// Authority with certificates that it signed, in PEM.
+pub(crate) struct TestAuthority {
+    pub(crate) issuer: CertifiedIssuer<'static, KeyPair>,
+    directory: tempfile::TempDir,
+}
+
+impl TestAuthority {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self {
+            issuer: CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap(),
+            directory: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(crate) fn sign(&self) -> EtcdIdentity {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["127.0.0.1".into()]).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        EtcdIdentity {
+            chain: certificate.pem().into(),
+            key: key.serialize_pem().into(),
+        }
+    }
+
+    pub(crate) fn write(&self, name: &str, pem: &[u8]) -> PathBuf {
+        let path = self.directory.path().join(name);
+        std::fs::write(&path, pem).unwrap();
+        path
+    }
 }

@@ -1,9 +1,8 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-use super::test_server::{EtcdTestOptions, EtcdTestServer, test_client};
+use super::test_server::{EtcdTestOptions, EtcdTestServer, TestAuthority, test_client};
 use super::*;
 use crate::server::cluster::key_values::KeyValueStore as _;
 
@@ -305,39 +304,6 @@ async fn users_authenticate_with_a_password() {
     let current = root.inner.token.lock().await.clone().unwrap();
     assert!(!format!("{current:?}").contains("root."), "{current:?}");
     assert!(root.status(0).await.is_ok());
-}
-
-/// Authority with certificates that it signed, in PEM.
-struct TestAuthority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-    directory: tempfile::TempDir,
-}
-
-impl TestAuthority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self {
-            issuer: CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap(),
-            directory: tempfile::tempdir().unwrap(),
-        }
-    }
-
-    fn sign(&self) -> EtcdIdentity {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["127.0.0.1".into()]).unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        EtcdIdentity {
-            chain: certificate.pem().into(),
-            key: key.serialize_pem().into(),
-        }
-    }
-
-    fn write(&self, name: &str, pem: &[u8]) -> PathBuf {
-        let path = self.directory.path().join(name);
-        std::fs::write(&path, pem).unwrap();
-        path
-    }
 }
 
 #[tokio::test]

@@ -4,12 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
+use super::super::pem::{parse_authorities, parse_certificates, parse_key};
 use super::url::EtcdConfigError;
-use crate::outbound::pem_cause;
 
 /// Settings of TLS.
 #[derive(Clone, Default)]
@@ -46,7 +44,8 @@ impl EtcdTls {
     /// If a certificate or the key is not valid, or if they do not belong together.
     pub(super) fn client_config(&self) -> Result<Arc<ClientConfig>, EtcdConfigError> {
         let roots = match &self.authorities {
-            Some(pem) => given_roots(pem)?,
+            Some(pem) => parse_authorities(pem, "certificate of the authority of etcd")
+                .map_err(EtcdConfigError)?,
             None => system_roots(),
         };
         let unusable =
@@ -58,14 +57,9 @@ impl EtcdTls {
         let mut config = match &self.identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
-                let chain = certificates(&identity.chain, "client certificate")?;
-                let key = PrivateKeyDer::from_pem_slice(&identity.key).map_err(|error| {
-                    EtcdConfigError(format!(
-                        "the key of the client certificate for etcd is not valid: {}; give the \
-                         private key in PEM",
-                        pem_cause(&error)
-                    ))
-                })?;
+                let name = "client certificate for etcd";
+                let chain = parse_certificates(&identity.chain, name).map_err(EtcdConfigError)?;
+                let key = parse_key(&identity.key, name).map_err(EtcdConfigError)?;
                 builder.with_client_auth_cert(chain, key).map_err(|error| {
                     EtcdConfigError(format!(
                         "the client certificate for etcd cannot be used: {error}; give the \
@@ -77,32 +71,6 @@ impl EtcdTls {
         config.alpn_protocols = vec![b"h2".to_vec()];
         Ok(Arc::new(config))
     }
-}
-
-/// Certificates of a PEM text, at least one. `name`: their name in errors.
-fn certificates(pem: &[u8], name: &str) -> Result<Vec<CertificateDer<'static>>, EtcdConfigError> {
-    let parsed = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
-    let cause = match parsed {
-        Ok(certificates) if !certificates.is_empty() => return Ok(certificates),
-        Ok(_) => "there is no CERTIFICATE section in it".into(),
-        Err(error) => pem_cause(&error),
-    };
-    Err(EtcdConfigError(format!(
-        "the {name} for etcd is not valid: {cause}; give the certificate in PEM"
-    )))
-}
-
-fn given_roots(pem: &[u8]) -> Result<RootCertStore, EtcdConfigError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(pem, "certificate of the authority")? {
-        roots.add(certificate).map_err(|error| {
-            EtcdConfigError(format!(
-                "the certificate of the authority for etcd cannot be used: {error}; give the \
-                 certificate of the authority that signed the certificates of the members"
-            ))
-        })?;
-    }
-    Ok(roots)
 }
 
 fn system_roots() -> RootCertStore {

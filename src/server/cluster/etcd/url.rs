@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use percent_encoding::percent_decode_str;
 
 /// Port of an endpoint that is given without one.
-const DEFAULT_PORT: u16 = 2379;
+pub(super) const DEFAULT_PORT: u16 = 2379;
 /// Form of the URL, for errors.
 const FORM: &str =
     "give it as etcd://HOST:PORT,HOST:PORT,HOST:PORT/PREFIX, or as etcds://… for TLS";
@@ -77,6 +77,11 @@ impl EtcdUrl {
     /// # Errors
     /// If the scheme is unknown, or if the user, an endpoint or the prefix is invalid.
     pub(crate) fn parse(text: &str) -> Result<Self, EtcdConfigError> {
+        if text.is_empty() {
+            return Err(config_error(format!(
+                "--cluster is empty: {FORM}, or leave it out for a server without a cluster"
+            )));
+        }
         let (uses_tls, rest) = match (text.strip_prefix("etcd://"), text.strip_prefix("etcds://")) {
             (Some(rest), _) => (false, rest),
             (_, Some(rest)) => (true, rest),

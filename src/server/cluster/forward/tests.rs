@@ -43,10 +43,10 @@ impl Follower {
     async fn start(service: PeerService, config: ForwarderConfig) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (leader, known) = watch::channel(LeaderState::Unknown);
+        let (leader, known) = watch::channel(LeaderState::Unknown(NoLeaderReason::Election));
         let forwarder = Forwarder::new(connector(SECRET), known, Clock::System, config);
         let (stop, stopped) = watch::channel(false);
-        let task = tokio::spawn(forwarder.serve(listener, service, 0, stopped));
+        let task = tokio::spawn(forwarder.serve(listener, service, stopped));
         Self {
             address,
             leader,
@@ -142,7 +142,9 @@ async fn connections_to_a_former_leader_are_closed() {
     let mut client = follower.connect().await;
     let mut served = exchange(&mut client, &former_listener).await;
     // A short time without a known leader changes nothing.
-    follower.leader.send_replace(LeaderState::Unknown);
+    follower
+        .leader
+        .send_replace(LeaderState::Unknown(NoLeaderReason::Election));
     sleep(Duration::from_millis(100)).await;
     follower.set_leader(&former);
     sleep(Duration::from_millis(400)).await;
@@ -153,7 +155,9 @@ async fn connections_to_a_former_leader_are_closed() {
     assert_eq!(read_rest(&mut served).await, "");
     let mut client = follower.connect().await;
     let mut served = exchange(&mut client, &listener).await;
-    follower.leader.send_replace(LeaderState::Unknown);
+    follower
+        .leader
+        .send_replace(LeaderState::Unknown(NoLeaderReason::Election));
     assert_eq!(read_rest(&mut client).await, "");
     assert_eq!(read_rest(&mut served).await, "");
 }
@@ -197,7 +201,7 @@ async fn an_admin_socket_is_forwarded() {
             Ok(self.0.accept().await?.0)
         }
     }
-    let (leader, state) = watch::channel(LeaderState::Unknown);
+    let (leader, state) = watch::channel(LeaderState::Unknown(NoLeaderReason::Election));
     let (_stop, stopped) = watch::channel(false);
     let forwarder = Forwarder::new(connector(SECRET), state, Clock::System, config(100));
     tokio::spawn(forwarder.serve_admin(TestSocket(socket), stopped));

@@ -7,6 +7,7 @@ fn epoch(number: u64, node: &str) -> EpochRow {
         node: node.into(),
         address: "127.0.0.1:1".into(),
         nonce: number,
+        patience_millis: 5000,
     }
 }
 
@@ -42,7 +43,7 @@ async fn a_former_leader_changes_nothing() {
         return;
     };
     let view = log.view().await.unwrap();
-    assert_eq!((view.epoch.epoch, &view.beat, view.trimmed), (0, &None, 0));
+    assert_eq!((view.epoch.epoch, &view.lease, view.trimmed), (0, &None, 0));
     let first = lead(&log, "one").await;
     // Both saw the same epoch; only one of them was first.
     let late = log.take_over(&view.epoch_value, &epoch(1, "two")).await;
@@ -53,23 +54,29 @@ async fn a_former_leader_changes_nothing() {
     let other = log.append(&first, 1, &record(10, 2)).await;
     assert_eq!(other, Err(FencedError::Fenced), "the place is taken");
     let second = lead(&log, "two").await;
-    let beat = BeatRow {
+    let lease = LeaseRow {
         epoch: 1,
-        count: 1,
+        renewals: 1,
         place: 1,
-        is_released: false,
+        ..LeaseRow::default()
     };
     for refused in [
         log.append(&first, 2, &record(10, 3)).await,
         log.append(&first, 2, &record(3 << 20, 3)).await,
-        log.put_beat(&first, &beat).await,
+        log.put_lease(&first, &lease).await.map(drop),
     ] {
         assert_eq!(refused, Err(FencedError::Fenced));
     }
     log.append(&second, 2, &record(10, 4)).await.unwrap();
-    log.put_beat(&second, &beat).await.unwrap();
+    let request = HandOverRow {
+        epoch: 2,
+        to: Some("one".into()),
+    };
+    assert_eq!(log.put_lease(&second, &lease).await, Ok(None));
+    log.request_hand_over(&request).await.unwrap();
+    assert_eq!(log.put_lease(&second, &lease).await, Ok(Some(request)));
     let view = log.view().await.unwrap();
-    assert_eq!((view.epoch.node.as_str(), view.beat), ("two", Some(beat)));
+    assert_eq!((view.epoch.node.as_str(), view.lease), ("two", Some(lease)));
     let read = log.read(1, true).await.unwrap();
     assert_eq!(read.records, [record(10, 1), record(10, 4)]);
     assert!(read.is_end && !read.is_trimmed);
@@ -138,6 +145,7 @@ async fn machines_are_announced_and_forgotten() {
         place: 5,
         synced: 4,
         clock: 3,
+        ..NodeRow::default()
     };
     log.announce("one", &node).await.unwrap();
     log.announce("two", &node).await.unwrap();

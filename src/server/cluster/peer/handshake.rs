@@ -26,7 +26,7 @@ use super::{PeerError, PeerHeader, PeerSecret, PeerService};
 /// First bytes of an acceptor.
 const MAGIC: [u8; 7] = *b"overdue";
 /// Version of the handshake.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Length of a nonce in bytes.
 pub(super) const NONCE_BYTES: usize = 32;
 /// Length of a proof in bytes.
@@ -35,9 +35,9 @@ const PROOF_BYTES: usize = 32;
 pub(super) const MAX_HEADER_BYTES: usize = 256;
 
 /// Label of the proof of a connector.
-const CONNECTOR_LABEL: &[u8] = b"overdue peer connector 1";
+const CONNECTOR_LABEL: &[u8] = b"overdue peer connector 2";
 /// Label of the proof of an acceptor.
-const ACCEPTOR_LABEL: &[u8] = b"overdue peer acceptor 1";
+const ACCEPTOR_LABEL: &[u8] = b"overdue peer acceptor 2";
 
 /// Answer to a connector whose proof is wrong.
 const REFUSED: u8 = 255;
@@ -65,6 +65,8 @@ pub(super) enum RefusedHandshake {
     Malformed(&'static str),
     /// The connector does not know the secret.
     WrongSecret,
+    /// TLS failed.
+    Tls(io::Error),
 }
 
 impl From<io::Error> for RefusedHandshake {
@@ -166,7 +168,7 @@ pub(super) async fn request<S: AsyncRead + AsyncWrite + Unpin>(
     stream.read_exact(&mut acceptor_nonce).await?;
     let nonces = [acceptor_nonce, nonce];
     let header = encode_header(header);
-    // A header has at most 21 bytes.
+    // A header has at most 20 bytes.
     let length = u16::try_from(header.len())
         .unwrap_or(u16::MAX)
         .to_be_bytes();
@@ -213,9 +215,9 @@ enum DecodedHeader {
     Malformed,
 }
 
-/// Encodes a header: service, listener, IP version, address, port.
+/// Encodes a header: service, IP version, address, port.
 fn encode_header(header: &PeerHeader) -> Vec<u8> {
-    let mut bytes = vec![header.service as u8, header.listener];
+    let mut bytes = vec![header.service as u8];
     match header.client.ip() {
         IpAddr::V4(address) => {
             bytes.push(4);
@@ -232,18 +234,14 @@ fn encode_header(header: &PeerHeader) -> Vec<u8> {
 
 /// Decodes a header. Ignores bytes after the known fields.
 fn decode_header(bytes: &[u8]) -> DecodedHeader {
-    let Some((&[service, listener], rest)) = bytes.split_first_chunk() else {
+    let Some((&service, rest)) = bytes.split_first() else {
         return DecodedHeader::Malformed;
     };
     let Some(service) = PeerService::from_byte(service) else {
         return DecodedHeader::UnknownService;
     };
     match decode_address(rest) {
-        Some(client) => DecodedHeader::Known(PeerHeader {
-            service,
-            listener,
-            client,
-        }),
+        Some(client) => DecodedHeader::Known(PeerHeader { service, client }),
         None => DecodedHeader::Malformed,
     }
 }
@@ -280,7 +278,6 @@ mod tests {
     fn header() -> PeerHeader {
         PeerHeader {
             service: PeerService::Smtp,
-            listener: 1,
             client: "192.0.2.1:25".parse().unwrap(),
         }
     }
@@ -311,7 +308,7 @@ mod tests {
         greeting.push(VERSION);
         greeting.extend_from_slice(&acceptor_nonce);
         acceptor.write_all(&greeting).await.unwrap();
-        let mut request_bytes = vec![0; NONCE_BYTES + 2 + 9 + PROOF_BYTES];
+        let mut request_bytes = vec![0; NONCE_BYTES + 2 + 8 + PROOF_BYTES];
         let secret = secret();
         let header = header();
         tokio::select! {
@@ -373,7 +370,7 @@ mod tests {
     async fn the_proof_of_an_acceptor_does_not_serve_as_that_of_a_connector() {
         let nonces = [[2; NONCE_BYTES], CONNECTOR_NONCE];
         let header = encode_header(&header());
-        let length = [0, 9];
+        let length = [0, 8];
         for (label, is_right) in [(CONNECTOR_LABEL, true), (ACCEPTOR_LABEL, false)] {
             let proof = secret().proof(label, &nonces, &[&length, &header]);
             let proof = proof.finalize().into_bytes();
@@ -386,8 +383,8 @@ mod tests {
     #[tokio::test]
     async fn an_unknown_service_is_named_as_the_reason() {
         let nonces = [[2; NONCE_BYTES], CONNECTOR_NONCE];
-        let header = [200, 0];
-        let length = [0, 2];
+        let header = [200];
+        let length = [0, 1];
         let proof = secret().proof(CONNECTOR_LABEL, &nonces, &[&length, &header]);
         let proof = proof.finalize().into_bytes();
         let bytes = [&CONNECTOR_NONCE, &length[..], &header, &proof].concat();
@@ -426,11 +423,10 @@ mod tests {
             for service in PeerService::ALL {
                 let header = PeerHeader {
                     service,
-                    listener: 7,
                     client: client.parse().unwrap(),
                 };
                 let mut bytes = encode_header(&header);
-                assert!(bytes.len() <= 21);
+                assert!(bytes.len() <= 20);
                 assert_eq!(decode_header(&bytes), DecodedHeader::Known(header));
                 bytes.push(0);
                 assert_eq!(decode_header(&bytes), DecodedHeader::Known(header));
@@ -441,6 +437,6 @@ mod tests {
             }
         }
         assert_eq!(decode_header(&[]), DecodedHeader::Malformed);
-        assert_eq!(decode_header(&[0, 0, 5, 1, 1]), DecodedHeader::Malformed);
+        assert_eq!(decode_header(&[0, 5, 1, 1]), DecodedHeader::Malformed);
     }
 }

@@ -4,16 +4,19 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
 use super::*;
-use crate::outbound::OutboundConfig;
+use crate::server::cluster::etcd::test_server::{TestAuthority, test_outbound};
 
 const SECRET: &[u8] = b"a common secret of the cluster\n";
 
 /// Connector with the given secret.
 pub(in crate::server::cluster) fn connector(secret: &[u8]) -> PeerConnector {
-    let random = Random::seeded(1);
-    let outbound =
-        Outbound::new(OutboundConfig::default(), &Clock::System, random.clone()).unwrap();
-    PeerConnector::new(outbound, PeerSecret::new(secret).unwrap(), random)
+    connector_with(secret, None)
+}
+
+/// Connector with the given secret and TLS.
+fn connector_with(secret: &[u8], tls: Option<PeerTls>) -> PeerConnector {
+    let secret = PeerSecret::new(secret).unwrap();
+    PeerConnector::new(test_outbound(), secret, tls, Random::seeded(1))
 }
 
 /// Peer port that is served until this is dropped.
@@ -25,10 +28,20 @@ pub(in crate::server::cluster) struct RunningPort {
 
 /// Starts a peer port with the given secret.
 pub(in crate::server::cluster) async fn start_port(secret: &[u8]) -> RunningPort {
+    start_port_with(secret, None).await
+}
+
+/// Starts a peer port with the given secret and TLS.
+async fn start_port_with(secret: &[u8], tls: Option<PeerTls>) -> RunningPort {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let secret = PeerSecret::new(secret).unwrap();
-    let port = PeerPort::new(secret, Clock::System, Random::seeded(2));
+    let port = PeerPort::new(
+        secret,
+        tls.map(|tls| (tls, test_outbound())),
+        Clock::System,
+        Random::seeded(2),
+    );
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(port.clone().serve(listener, stopped));
     RunningPort {
@@ -38,10 +51,70 @@ pub(in crate::server::cluster) async fn start_port(secret: &[u8]) -> RunningPort
     }
 }
 
+/// TLS with certificates of an authority.
+fn tls_of(authority: &TestAuthority) -> Option<PeerTls> {
+    let own = authority.sign();
+    let pem = PeerTlsPem {
+        authorities: authority.issuer.pem().into(),
+        chain: own.chain,
+        key: own.key,
+    };
+    Some(PeerTls::new(&pem).unwrap())
+}
+
+#[tokio::test]
+async fn tls_between_machines_verifies_both_sides() {
+    let authority = TestAuthority::new();
+    let port = start_port_with(SECRET, tls_of(&authority)).await;
+    let listener = port.port.listen(PeerService::Http);
+    let header = header(PeerService::Http, "192.0.2.1:5000");
+    let address = port.address.to_string();
+    let connect = async |secret: &[u8], tls| {
+        let connector = connector_with(secret, tls);
+        let connected = connector.connect(&address, header, HANDSHAKE_TIMEOUT);
+        connected.await.map_err(|error| error.to_string())
+    };
+    let mut near = connect(SECRET, tls_of(&authority)).await.unwrap();
+    let (mut far, client) = listener.accept().await.unwrap();
+    assert_eq!(client, header.client);
+    near.write_all(b"question").await.unwrap();
+    near.shutdown().await.unwrap();
+    let mut text = String::new();
+    far.read_to_string(&mut text).await.unwrap();
+    assert_eq!(text, "question");
+    far.write_all(b"answer").await.unwrap();
+    drop(far);
+    text.clear();
+    near.read_to_string(&mut text).await.unwrap();
+    assert_eq!(text, "answer");
+
+    // The certificate does not replace the secret, nor the secret the certificate.
+    let error = connect(b"another secret of a cluster", tls_of(&authority))
+        .await
+        .err();
+    assert_eq!(error, Some(PeerError::WrongSecret.to_string()));
+    let other = TestAuthority::new();
+    let error = connect(SECRET, tls_of(&other)).await.err().unwrap();
+    assert!(error.contains("TLS with it failed"), "{error}");
+    // This machine is trusted, but not the other one.
+    let own = other.sign();
+    let pem = PeerTlsPem {
+        authorities: authority.issuer.pem().into(),
+        chain: own.chain,
+        key: own.key,
+    };
+    let tls = Some(PeerTls::new(&pem).unwrap());
+    assert!(connect(SECRET, tls).await.is_err());
+    let plain_port = start_port(SECRET).await;
+    let address = plain_port.address.to_string();
+    let connector = connector_with(SECRET, tls_of(&authority));
+    let refused = connector.connect(&address, header, HANDSHAKE_TIMEOUT).await;
+    assert!(matches!(refused.err(), Some(PeerError::Tls(_))));
+}
+
 fn header(service: PeerService, client: &str) -> PeerHeader {
     PeerHeader {
         service,
-        listener: 0,
         client: client.parse().unwrap(),
     }
 }
@@ -50,7 +123,7 @@ async fn connect(
     port: &RunningPort,
     secret: &[u8],
     header: PeerHeader,
-) -> Result<TcpStream, PeerError> {
+) -> Result<Box<dyn PeerStream>, PeerError> {
     connector(secret)
         .connect(&port.address.to_string(), header, HANDSHAKE_TIMEOUT)
         .await

@@ -10,7 +10,7 @@ use overdue::backup;
 use overdue::engine::command::Command;
 use overdue::engine::{self, EngineConfig, Handle, Leadership, Writer, WriterExit};
 use overdue::server::cluster::{
-    BeatRow, ClusterLog, ClusterRow, ClusterView, EpochRow, FencedError, NodeRow, Replica,
+    ClusterLog, ClusterRow, ClusterView, EpochRow, FencedError, LeaseRow, NodeRow, Replica,
     ReplicaError, copied_place,
 };
 use overdue::store::{
@@ -23,6 +23,8 @@ use crate::support::seeded_rng::SeededRng;
 
 pub(super) const MACHINES: usize = 3;
 const CLUSTER: u64 = 77;
+/// Number of machines that must have a record before it is removed from the log.
+const COPIES: usize = 2;
 /// Number of attempts after which the machines must have found a leader.
 const MAX_ATTEMPTS: u32 = 500;
 
@@ -76,7 +78,7 @@ pub(crate) struct SimulatedCluster {
     /// Number of unknown results after which the leader gives up.
     patience: Arc<AtomicU32>,
     unknown_appends: Arc<AtomicU32>,
-    beats: u64,
+    renewals: u64,
     nonce: u64,
     pub(super) counts: ClusterCounts,
 }
@@ -181,7 +183,7 @@ impl SimulatedCluster {
             takeover: Arc::default(),
             patience: Arc::new(AtomicU32::new(u32::MAX)),
             unknown_appends: Arc::default(),
-            beats: 0,
+            renewals: 0,
             nonce: 0,
             counts: ClusterCounts::default(),
         })
@@ -360,14 +362,14 @@ impl SimulatedCluster {
                 let _ = result_of(self.log.announce(&name, &node));
             }
             1 => {
-                self.beats += 1;
-                let beat = BeatRow {
+                self.renewals += 1;
+                let lease = LeaseRow {
                     epoch: self.view()?.epoch.epoch,
-                    count: self.beats,
+                    renewals: self.renewals,
                     place,
-                    is_released: false,
+                    ..LeaseRow::default()
                 };
-                let _ = result_of(self.log.put_beat(&fence, &beat));
+                let _ = result_of(self.log.put_lease(&fence, &lease));
             }
             _ => self.trim(rng, &fence, place)?,
         }
@@ -382,7 +384,7 @@ impl SimulatedCluster {
         };
         let synced = nodes.iter().map(|(_, node)| node.synced).collect();
         let tail = rng.below(30);
-        let up_to = copied_place(synced, rng.chance(10)).min(place.saturating_sub(tail));
+        let up_to = copied_place(synced, COPIES, rng.chance(10)).min(place.saturating_sub(tail));
         if up_to > view.trimmed {
             self.counts.trims += 1;
             let _ = result_of(self.log.trim(fence, &view, up_to));
@@ -559,11 +561,9 @@ impl SimulatedCluster {
 
 fn node(place: u64, synced: u64) -> NodeRow {
     NodeRow {
-        address: String::new(),
-        release: String::new(),
         place,
         synced,
-        clock: 0,
+        ..NodeRow::default()
     }
 }
 
@@ -589,8 +589,8 @@ fn begin_takeover(log: &Log, machine: usize, nonce: u64) -> Option<Takeover> {
     let row = EpochRow {
         epoch: former.epoch.epoch + 1,
         node: machine.to_string(),
-        address: String::new(),
         nonce,
+        ..EpochRow::default()
     };
     let fence = result_of(log.take_over(&former.epoch_value, &row)).ok()??;
     Some(Takeover {

@@ -1,8 +1,7 @@
 //! URLs, certificates and status codes.
 
-use super::super::test_server::{local_endpoint, test_client};
+use super::super::test_server::{TestAuthority, local_endpoint, test_client};
 use super::super::*;
-use super::TestAuthority;
 
 #[test]
 fn invalid_certificates_are_explained() {
@@ -80,7 +79,7 @@ fn urls_name_endpoints_user_and_prefix() {
 #[test]
 fn invalid_urls_are_explained_without_the_password() {
     for (text, part) in [
-        ("", "neither etcd:// nor etcds://"),
+        ("", "--cluster is empty"),
         ("http://u:secret@a:2379", "neither etcd:// nor etcds://"),
         ("etcd://", "names no host"),
         ("etcd:///x", "names no host"),

@@ -154,6 +154,44 @@ async fn a_transaction_without_a_reply_is_settled_by_its_repetition() {
 }
 
 #[tokio::test]
+async fn a_url_for_something_else_is_explained() {
+    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = local_endpoint(other.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = other.accept().await {
+            let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    for (tls, part) in [
+        (None, "if etcd uses TLS there, begin the URL with etcds://"),
+        (
+            Some(EtcdTls::default()),
+            "does not use TLS: give its URL without TLS",
+        ),
+    ] {
+        let etcd = test_client(vec![endpoint.clone()], None, tls).unwrap();
+        let error = etcd.get("k").await.unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_that_etcd_does_not_ask_for_is_noticed() {
+    let Some((server, _)) = start().await else {
+        return;
+    };
+    let user = EtcdUser {
+        name: "me".into(),
+        password: "secret".into(),
+    };
+    for (user, is_noticed) in [(None, false), (Some(user), true)] {
+        let etcd = test_client(vec![server.endpoint.clone()], user, None).unwrap();
+        assert_eq!(etcd.get("k").await, Ok(None));
+        assert_eq!(etcd.inner.has_warned.load(Ordering::Relaxed), is_noticed);
+    }
+}
+
+#[tokio::test]
 async fn an_endpoint_that_does_not_accept_counts_as_unreachable() {
     // The handshake of TLS never ends.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -188,6 +226,10 @@ async fn an_error_before_sending_is_recognised() {
         .open_http2::<tonic::body::Body>("127.0.0.1", closed, None)
         .await;
     let refused = Status::from_error(Box::new(opened.err().unwrap()));
-    assert!(error::is_unsent(&refused));
-    assert!(!error::is_unsent(&Status::unavailable("no leader")));
+    let error = error::broken_connection(&refused);
+    assert!(error.is_some_and(|error| !error.may_have_arrived));
+    assert_eq!(
+        error::broken_connection(&Status::unavailable("no leader")),
+        None
+    );
 }

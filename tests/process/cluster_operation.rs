@@ -1,0 +1,195 @@
+//! Operation of a cluster: hand-over, health checks, names of machines.
+
+use std::time::{Duration, Instant};
+
+use crate::client::HttpClient;
+use crate::cluster::Cluster;
+use crate::server_process::{ProcessOutput, ServerProcess, overdue, run};
+
+/// Maximum time until machines agree, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Cluster {
+    /// Runs `overdue cluster` with these words.
+    fn run(&self, words: &[&str]) -> ProcessOutput {
+        let mut command = overdue(&["cluster"]);
+        command.args(words).args(["--cluster", &self.etcd.url]);
+        run(&mut command)
+    }
+
+    /// Status of a health check of a machine; `None` if it does not answer.
+    fn health(&self, node: usize, path: &str) -> Option<u16> {
+        let mut client = HttpClient::connect(self.addresses[node][0]).ok()?;
+        client.get(path, "").ok().map(|answer| answer.status)
+    }
+
+    /// Waits until this number of machines follow the leader.
+    fn wait_for_followers(&self, count: usize) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status();
+            let nodes = status["nodes"].as_array().unwrap();
+            let followers = nodes.iter().filter(|node| node["role"] == "follower");
+            if followers.count() == count {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{status}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until the health checks of a machine have these results.
+    fn wait_for_health(&self, node: usize, expected: [u16; 2]) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let found = ["/healthz", "/healthz?leader"].map(|path| self.health(node, path));
+            if found == expected.map(Some) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "node{node}: {found:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn a_leader_hands_over_on_request() {
+    let Some(mut cluster) = Cluster::create() else {
+        return;
+    };
+    cluster.start(0);
+    cluster.wait_for_leader(None);
+    let done = cluster.run(&["hand-over"]);
+    assert_eq!((done.status, &*done.out), (1, ""));
+    assert!(
+        done.err.contains("no other machine follows"),
+        "{}",
+        done.err
+    );
+    cluster.start(1);
+    cluster.start(2);
+    cluster.wait_for_health(0, [200, 200]);
+    cluster.wait_for_health(1, [200, 503]);
+    for (to, part) in [
+        ("node0", "node0 leads already"),
+        ("node7", "the cluster has no machine node7"),
+    ] {
+        let done = cluster.run(&["hand-over", "--to", to]);
+        assert_eq!(done.status, 1);
+        assert!(done.err.contains(part), "{}", done.err);
+    }
+    cluster.wait_for_followers(2);
+    let done = cluster.run(&["hand-over", "--to", "node2"]);
+    assert_eq!(
+        (done.status, &*done.out),
+        (0, "node2 leads\n"),
+        "{}",
+        done.err
+    );
+    // The former leader follows, in the same process.
+    for (node, leads) in [(0, false), (1, false), (2, true)] {
+        cluster.wait_for_health(node, [200, if leads { 200 } else { 503 }]);
+    }
+    let done = cluster.run(&["hand-over"]);
+    assert_eq!(done.status, 0, "{}", done.err);
+    assert_ne!(done.out, "node2 leads\n");
+    assert_eq!(cluster.status()["epoch"], 3);
+
+    // A second machine with a name is refused, and the first one goes on.
+    let data = cluster.directory.path().join("copy");
+    let secret = cluster.directory.path().join("secret");
+    let refused = run(overdue(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--cluster-node",
+        "node1",
+    ])
+    .args(["--cluster", &cluster.etcd.url])
+    .args(["--cluster-listen", "127.0.0.1:0"])
+    .args(["--cluster-address", "127.0.0.1:1"])
+    .arg("--cluster-secret-file")
+    .arg(secret)
+    .arg("--data")
+    .arg(&data));
+    assert_eq!(refused.status, 1, "{}", refused.err);
+    let expected = format!(
+        "the machine at {} has the same name, node1",
+        cluster.addresses[1][1]
+    );
+    assert!(refused.err.contains(&expected), "{}", refused.err);
+    cluster.nodes.iter_mut().for_each(|node| {
+        node.take().map(ServerProcess::stop);
+    });
+}
+
+/// Calls a method of etcd in its form as JSON. Returns the answer, or the status of an error.
+fn call_etcd(cluster: &Cluster, method: &str, body: &str) -> Result<serde_json::Value, u16> {
+    let mut client = HttpClient::connect(cluster.etcd.address).unwrap();
+    let answer = client
+        .post(&format!("/v3/{method}"), body.as_bytes())
+        .unwrap();
+    if answer.status == 200 {
+        Ok(serde_json::from_slice(&answer.body).unwrap())
+    } else {
+        Err(answer.status)
+    }
+}
+
+#[test]
+fn no_machine_leads_while_the_quota_of_etcd_is_used_up() {
+    let Some(mut cluster) = Cluster::create_with_quota(16 << 20) else {
+        return;
+    };
+    for node in 0..2 {
+        let mut command = cluster.command(node);
+        command.args(["--cluster-hold", "1", "--cluster-etcd-quota", "16777216"]);
+        cluster.start_as(node, &mut command);
+    }
+    let former = cluster.wait_for_leader(None);
+    // Other keys, which nothing removes.
+    let value = "A".repeat(1 << 20);
+    for number in 0.. {
+        let put = format!(
+            "{{\"key\": \"WF{:02}\", \"value\": \"{value}\"}}",
+            number % 100
+        );
+        match call_etcd(&cluster, "kv/put", &put) {
+            Ok(_) => assert!(number < 100, "etcd has no quota"),
+            Err(status) => {
+                assert_eq!(status, 429, "no space");
+                break;
+            }
+        }
+    }
+    let leader = cluster.nodes[former].as_mut().unwrap();
+    leader.find_or_wait_for("no machine can lead");
+    let status = cluster.status();
+    let problems = status["members"][0]["problems"].to_string();
+    assert!(problems.contains("NOSPACE"), "{problems}");
+    let mut client = cluster.client(former);
+    let refused = client.get("/healthz", "").unwrap();
+    let text = String::from_utf8(refused.body).unwrap();
+    assert_eq!(refused.status, 503);
+    assert!(text.contains("the quota of etcd is used up"), "{text}");
+
+    let removed = call_etcd(
+        &cluster,
+        "kv/deleterange",
+        r#"{"key": "WA==", "range_end": "WQ=="}"#,
+    )
+    .unwrap();
+    let revision = removed["header"]["revision"].as_str().unwrap();
+    let compaction = format!("{{\"revision\": {revision}, \"physical\": true}}");
+    call_etcd(&cluster, "kv/compaction", &compaction).unwrap();
+    call_etcd(&cluster, "maintenance/defragment", "{}").unwrap();
+    let member = removed["header"]["member_id"].as_str().unwrap();
+    let alarm =
+        format!(r#"{{"action": "DEACTIVATE", "memberID": "{member}", "alarm": "NOSPACE"}}"#);
+    call_etcd(&cluster, "maintenance/alarm", &alarm).unwrap();
+    let leader = cluster.wait_for_leader(None);
+    cluster.wait_for_health(leader, [200, 200]);
+    cluster.nodes.iter_mut().for_each(|node| {
+        node.take().map(ServerProcess::stop);
+    });
+}
