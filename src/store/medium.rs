@@ -88,7 +88,7 @@ impl LostWritesMark {
 
     fn is_set(&self) -> bool {
         match self {
-            Self::File(path) => !is_missing(path),
+            Self::File(path) => fs::symlink_metadata(path).is_ok(),
             Self::Memory(is_set) => is_set.load(Ordering::Relaxed),
         }
     }
@@ -151,13 +151,16 @@ impl Medium {
             "the database could not be synced before this start: it is written again, because a \
              power cut could damage it otherwise"
         );
-        self.rewrite(progress).map_err(|error| {
-            let path = self.database_path();
-            match error.kind() {
-                io::ErrorKind::WouldBlock => StoreError::InUse(path),
-                _ => StoreError::Path(path, error),
-            }
-        })
+        let Err(error) = self.rewrite(progress) else {
+            return Ok(());
+        };
+        let path = self.database_path();
+        match error.kind() {
+            // The database was moved away, so its writes are of no interest here.
+            io::ErrorKind::NotFound => Ok(()),
+            io::ErrorKind::WouldBlock => Err(StoreError::InUse(path)),
+            _ => Err(StoreError::Path(path, error)),
+        }
     }
 
     /// Opens the database, or creates it. A new one is created only if the path does not exist at

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::HttpClient;
 use crate::cluster::Cluster;
-use crate::server_process::{ProcessOutput, ServerProcess, overdue, run};
+use crate::server_process::{ProcessOutput, overdue, run};
 
 /// Maximum time until machines agree, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -119,7 +119,9 @@ fn a_leader_hands_over_on_request() {
     );
     assert!(refused.err.contains(&expected), "{}", refused.err);
     cluster.nodes.iter_mut().for_each(|node| {
-        node.take().map(ServerProcess::stop);
+        if let Some(running) = node.take() {
+            running.stop();
+        }
     });
 }
 
@@ -190,6 +192,8 @@ fn no_machine_leads_while_the_quota_of_etcd_is_used_up() {
     let leader = cluster.wait_for_leader(None);
     cluster.wait_for_health(leader, [200, 200]);
     cluster.nodes.iter_mut().for_each(|node| {
-        node.take().map(ServerProcess::stop);
+        if let Some(running) = node.take() {
+            running.stop();
+        }
     });
 }

@@ -291,7 +291,8 @@ impl Lease {
     pub(super) async fn wait_for_hand_over(&self) -> HandOverRow {
         let mut requests = self.shared.hand_over.subscribe();
         loop {
-            if let Some(request) = requests.borrow_and_update().clone() {
+            let requested = requests.borrow_and_update().clone();
+            if let Some(request) = requested {
                 return request;
             }
             if requests.changed().await.is_err() {

@@ -60,7 +60,7 @@ fn status() -> ClusterStatus {
 async fn owners_see_the_machines_of_a_cluster() {
     let server = server().await;
     owner(&server, "ann").await;
-    let browser = signed_in(&server, "ann").await;
+    let mut browser = signed_in(&server, "ann").await;
     let text = visible_text(browser.get("/system/machines/").await.text());
     assert!(text.contains("This server belongs to no cluster"), "{text}");
     let page = browser.get("/system/").await;
