@@ -406,6 +406,7 @@ impl Follower {
             nonce: u64::from_le_bytes(self.random.bytes()),
             patience_millis: u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX),
         };
+        let sent_at = self.clock.time_since_boot();
         let taken = self.log.take_over(&view.epoch_value, &epoch).await?;
         self.etcd_full = None;
         let Some(fence) = taken else {
@@ -425,7 +426,7 @@ impl Follower {
         let lease = Lease::new(
             self.log.clone(),
             (fence, first),
-            self.patience,
+            (sent_at, self.patience),
             self.clock.clone(),
         );
         let renewed = lease.clone();

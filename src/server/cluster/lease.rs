@@ -62,15 +62,14 @@ struct LeaseState {
 }
 
 impl Lease {
-    /// Begins the leadership of an epoch, whose start was confirmed just now. `patience`: time
-    /// after which another machine takes over.
+    /// Begins the leadership of an epoch. `sent_at`: time since boot at which its start was sent,
+    /// which etcd has confirmed; `patience`: time after which another machine takes over.
     pub(super) fn new(
         log: ClusterLog,
         (fence, first): (Bytes, LeaseRow),
-        patience: Duration,
+        (sent_at, patience): (Duration, Duration),
         clock: Clock,
     ) -> Self {
-        let now = clock.time_since_boot();
         let lease = Self {
             log,
             fence,
@@ -91,7 +90,7 @@ impl Lease {
                 last_error: Mutex::default(),
             }),
         };
-        lease.confirm(now);
+        lease.confirm(sent_at);
         lease
     }
 
@@ -395,7 +394,7 @@ mod tests {
         let lease = Lease::new(
             ClusterLog::new(etcd, "test"),
             (Bytes::new(), LeaseRow::default()),
-            Duration::from_secs(5),
+            (Duration::ZERO, Duration::from_secs(5)),
             Clock::Manual(Arc::clone(&clock)),
         );
         assert_eq!(lease.time_left(), Duration::from_secs(4));
@@ -422,7 +421,7 @@ mod tests {
         let lease = Lease::new(
             ClusterLog::new(etcd, "test"),
             (Bytes::new(), LeaseRow::default()),
-            Duration::from_secs(5),
+            (Duration::ZERO, Duration::from_secs(5)),
             Clock::Manual(Arc::clone(&clock)),
         );
         clock.advance_secs(3);
