@@ -205,8 +205,14 @@ impl Cluster {
     /// Waits until this number of machines have a database.
     fn wait_for_machines(&self, count: usize) {
         let deadline = Instant::now() + MAX_FAILOVER;
-        while self.status()["nodes"].as_array().unwrap().len() < count {
-            assert!(Instant::now() < deadline, "no machine joins");
+        let has_database = |node: &&serde_json::Value| node["place"].as_u64() > Some(0);
+        loop {
+            let status = self.status();
+            let nodes = status["nodes"].as_array().unwrap().iter();
+            if nodes.filter(has_database).count() >= count {
+                return;
+            }
+            assert!(Instant::now() < deadline, "no machine joins: {status}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

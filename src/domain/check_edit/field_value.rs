@@ -2,7 +2,7 @@
 //!
 //! A value has one of a few forms, each a [`CheckFieldType`]. The code that reads and writes a
 //! format (JSON, files, flags, pages) depends on the form alone. A type of values implements
-//! [`EditValue`], which names its form.
+//! `EditValue`, which names its form.
 
 use std::borrow::Cow;
 

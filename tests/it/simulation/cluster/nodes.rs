@@ -500,15 +500,17 @@ impl SimulatedCluster {
         let opened = engine::open_as_leader(config(machine.medium()), leadership);
         self.etcd.remove_event();
         resumption.lock().expect("nothing panics").clone()?;
-        let is_replaced = self.takeover.lock().expect("nothing panics").is_some();
+        // Another takeover whose result is unknown may still be executed, but not later than now.
+        self.etcd.execute_delayed();
+        let is_begun = self.takeover.lock().expect("nothing panics").is_some();
+        let is_replaced = is_begun || self.view()?.epoch.epoch != takeover.epoch;
         match opened {
-            Ok(_) if is_replaced => Ok(None),
+            // The first record of the epoch, or the next one, is refused.
+            _ if is_replaced => Ok(None),
             Ok(opened) => {
                 self.leader = Some((takeover.machine, takeover.fence));
                 Ok(Some(opened))
             }
-            // The first record of the epoch was refused.
-            Err(_) if is_replaced || self.view()?.epoch.epoch != takeover.epoch => Ok(None),
             Err(error) => Err(format!("a leader does not open: {error}")),
         }
     }
