@@ -214,7 +214,8 @@ async fn a_full_database_refuses_writes() {
         return;
     };
     let value = Bytes::from(vec![b'x'; 512 * 1024]);
-    for number in 0..20 {
+    // etcd updates its size ten times a second.
+    for number in 0..400 {
         let write = put(&format!("k{number}"), value.clone());
         match etcd.transact(&[], &[write], &[]).await {
             Ok(_) => {}
