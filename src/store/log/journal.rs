@@ -15,8 +15,8 @@ use super::record;
 use super::{ChangeLog, LogError, LogMark, LogRecord};
 
 /// Size of a new journal in bytes: see [limits](crate::docs::limits). The database is synced when
-/// it is full.
-pub(super) const JOURNAL_BYTES: u64 = 8 << 20;
+/// it is full, and pings wait meanwhile: with a larger journal that is rarer and takes longer.
+pub(super) const JOURNAL_BYTES: u64 = 1 << 20;
 
 /// Number of zeros that are written at a time.
 const ZEROS_BYTES: u64 = 1 << 20;
