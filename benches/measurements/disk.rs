@@ -7,7 +7,8 @@ use super::setup::{BenchSetup, TimedLoad};
 use super::{TableRow, median, megabytes, thousands};
 use crate::driver::{Request, Result};
 
-/// Measures the bytes written for each ping at peak, while the logs are full and are swept.
+/// Measures the bytes that the disk writes for each ping at peak, while the logs are full and are
+/// swept. Other processes should not write meanwhile.
 pub(super) fn writes(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(10_000);
     // The sweep begins when the log holds about twice the limit.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
@@ -36,13 +37,24 @@ impl MeasuredServer {
         Ok(ticks / CLOCK_TICKS_PER_SECOND)
     }
 
-    /// Returns the bytes that it has caused to be written to disk, in whole pages, since it
-    /// started.
+    /// Returns the bytes that the disk of its directory has written since the system started, for
+    /// all processes.
+    ///
+    /// `write_bytes` of `/proc/PID/io` would count a large folio for each page of 4 KiB in it.
     pub(super) fn written_bytes(&self) -> Result<f64> {
-        number_after(
-            &fs::read_to_string(format!("/proc/{}/io", self.child.id()))?,
-            "write_bytes:",
-        )
+        const SECTOR_BYTES: f64 = 512.0;
+        let device = fs::metadata(self.directory.path())?.dev();
+        let path = format!(
+            "/sys/dev/block/{}:{}/stat",
+            rustix::fs::major(device),
+            rustix::fs::minor(device)
+        );
+        let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        let sectors = stat
+            .split_whitespace()
+            .nth(6)
+            .ok_or_else(|| format!("{path} is too short"))?;
+        Ok(sectors.parse::<f64>()? * SECTOR_BYTES)
     }
 
     /// Returns the bytes of its database file.
