@@ -89,24 +89,10 @@ impl Timestamp {
     fn write_rfc3339(self, out: &mut String, fraction: bool) {
         let (year, month, day) = civil_from_days(self.secs().div_euclid(86_400));
         let second = self.secs().rem_euclid(86_400);
-        let numbers = [
-            year / 100,
-            year % 100,
-            month,
-            day,
-            second / 3600,
-            second / 60 % 60,
-            second % 60,
-        ];
-        let [
-            [c1, c2],
-            [y1, y2],
-            [m1, m2],
-            [d1, d2],
-            [h1, h2],
-            [min1, min2],
-            [s1, s2],
-        ] = numbers.map(two_digits);
+        let ([c1, c2], [y1, y2]) = (two_digits(year / 100), two_digits(year % 100));
+        let ([m1, m2], [d1, d2]) = (two_digits(month), two_digits(day));
+        let ([h1, h2], [s1, s2]) = (two_digits(second / 3600), two_digits(second % 60));
+        let [min1, min2] = two_digits(second / 60 % 60);
         let text = [
             c1, c2, y1, y2, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', min1, min2, b':', s1,
             s2,
@@ -122,6 +108,7 @@ impl Timestamp {
 }
 
 /// Digits of a number from 0 to 99.
+#[inline]
 fn two_digits(number: i64) -> [u8; 2] {
     let number = number.clamp(0, 99) as u8;
     [b'0' + number / 10, b'0' + number % 10]

@@ -418,7 +418,12 @@ impl CheckField {
     /// Value in settings, if it has a meaning there: a period without a schedule, a time zone with
     /// one.
     pub fn used_value<'a>(&self, settings: &'a CheckSettings) -> Option<CheckFieldValue<'a>> {
-        self.value(settings).filter(|_| (self.is_used)(settings))
+        // The list of checks calls it for each field of each check: a value is not moved again.
+        if (self.is_used)(settings) {
+            self.value(settings)
+        } else {
+            None
+        }
     }
 
     /// Value in an edit.

@@ -97,6 +97,9 @@ pub struct EndpointRow {
     pub versions: &'static [ApiVersion],
     /// Path after [`ApiVersion::path`], with `{name}` for a variable segment.
     pub template: &'static str,
+    /// True if the path ends in a slash. The path without it is accepted too, since clients omit
+    /// it.
+    pub ends_in_slash: bool,
     /// Accepted methods, as `Allow` lists them.
     pub allow: &'static str,
     /// Rules of the accepted verbs.
@@ -115,12 +118,6 @@ pub struct VerbRules {
 }
 
 impl EndpointRow {
-    /// True if the path ends in a slash. The path without it is accepted too, since clients omit
-    /// it.
-    fn ends_in_slash(&self) -> bool {
-        self.template.ends_with('/')
-    }
-
     /// Returns the rules of a verb. `None` if the endpoint does not accept it.
     pub(super) fn rules(&self, verb: Verb) -> Option<&'static VerbRules> {
         self.verbs.iter().find(|rules| rules.verb == verb)
@@ -208,6 +205,7 @@ macro_rules! endpoints {
         EndpointRow {
             versions: $versions,
             template: concat!($(endpoints!(@template $segment),)* endpoints!(@end $($slash)?)),
+            ends_in_slash: endpoints!(@has_slash $($slash)?),
             allow: concat!($(endpoints!(@allow $verb), ", ",)* "OPTIONS"),
             verbs: &[$(VerbRules {
                 verb: Verb::$verb,
@@ -220,6 +218,8 @@ macro_rules! endpoints {
     (@template $field:ident) => { concat!("/{", stringify!($field), "}") };
     (@end) => { "" };
     (@end slash) => { "/" };
+    (@has_slash) => { false };
+    (@has_slash slash) => { true };
     (@allow Get) => { "GET, HEAD" };
     (@allow Post) => { "POST" };
     (@allow Put) => { "PUT" };
@@ -351,7 +351,7 @@ impl Endpoint {
             segments => (segments, false),
         };
         let resource = ApiResource::parse(version, segments)?;
-        let needs_slash = resource.row().ends_in_slash();
+        let needs_slash = resource.row().ends_in_slash;
         (needs_slash || !has_slash).then_some(Self {
             version,
             resource,
@@ -362,7 +362,7 @@ impl Endpoint {
     pub(crate) fn write(&self, out: &mut String) {
         out.push_str(self.version.path());
         self.resource.write(out);
-        if self.resource.row().ends_in_slash() && !self.is_slash_missing {
+        if self.resource.row().ends_in_slash && !self.is_slash_missing {
             out.push('/');
         }
     }
