@@ -63,8 +63,8 @@ pub(super) struct EtcdArgs {
     )]
     cluster_etcd_key: Option<PathBuf>,
 
-    /// Size in bytes from which on etcd refuses changes, its --quota-backend-bytes [default: what
-    /// etcd reports, or 2 GiB]
+    /// Database size in bytes at which etcd refuses changes, its --quota-backend-bytes [default:
+    /// the size that etcd reports, or 2 GiB]
     #[arg(
         long,
         env = "OVERDUE_CLUSTER_ETCD_QUOTA",
@@ -146,7 +146,7 @@ pub(super) struct ClusterFlags {
     )]
     cluster_secret_file: Option<SecretFileContent>,
 
-    /// PEM file with the authorities that the certificates of all machines come from, for encrypted
+    /// PEM file with the authorities that issued the certificates of all machines, for encrypted
     /// connections between them
     #[arg(
         long,
@@ -174,7 +174,7 @@ pub(super) struct ClusterFlags {
     )]
     cluster_key: Option<PathBuf>,
 
-    /// Seconds for which connections wait for a machine that leads, until they get an error
+    /// Seconds that connections wait for a leader before they get an error
     #[arg(
         long,
         env = "OVERDUE_CLUSTER_HOLD",
@@ -185,8 +185,8 @@ pub(super) struct ClusterFlags {
     )]
     cluster_hold: u64,
 
-    /// Seconds without a sign of the leader after which another machine leads in its place. A value
-    /// holds while the machine with it leads
+    /// Seconds without a sign of the leader after which another machine takes over. The value of
+    /// the leader applies to all machines
     #[arg(
         long,
         env = "OVERDUE_CLUSTER_PATIENCE",

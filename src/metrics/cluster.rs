@@ -82,7 +82,7 @@ pub struct MemberStatus {
     pub bytes: u64,
     /// Bytes in use in that file.
     pub bytes_in_use: u64,
-    /// Size from which on it refuses changes.
+    /// Size at which it refuses changes.
     pub quota_bytes: u64,
     /// Problems, such as that it does not answer, or its alarms. Empty if it is healthy.
     pub problems: Vec<String>,
@@ -207,7 +207,7 @@ impl ClusterMetrics {
             ),
             (
                 "cluster_etcd_quota_bytes",
-                "Size from which on etcd refuses changes",
+                "Size at which etcd refuses changes",
                 quota.unwrap_or(0),
             ),
         ] {

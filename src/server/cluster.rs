@@ -93,7 +93,7 @@ pub struct ClusterAccess {
 
 /// PEM files for TLS between machines.
 pub struct PeerTlsFiles {
-    /// Certificates of the authorities that the certificates of all machines come from.
+    /// Certificates of the authorities that issued the certificates of all machines.
     pub authorities: PathBuf,
     /// Certificate of this machine and its key.
     pub identity: (PathBuf, PathBuf),

@@ -74,7 +74,7 @@ pub(crate) struct EndpointStatus {
     pub(crate) database_bytes: u64,
     /// Bytes in use in that file.
     pub(crate) used_bytes: u64,
-    /// Size from which on etcd refuses changes. `None`: this release does not report it.
+    /// Size at which etcd refuses changes. `None`: this release does not report it.
     pub(crate) quota_bytes: Option<u64>,
     /// Identifier of the member that leads; 0: there is none.
     pub(crate) leader: u64,

@@ -19,7 +19,7 @@ use crate::outbound::Outbound;
 
 /// Certificates in PEM.
 pub(crate) struct PeerTlsPem {
-    /// Certificates of the authorities that the certificates of all machines come from.
+    /// Certificates of the authorities that issued the certificates of all machines.
     pub(crate) authorities: Vec<u8>,
     /// Certificate of this machine, followed by the certificates of its issuers.
     pub(crate) chain: Vec<u8>,
