@@ -38,8 +38,8 @@ use listeners::{Listeners, ServerThreads};
 pub use log::LogFormat;
 use log::LogGuard;
 pub(crate) use machine_timezone::machine_timezone;
-use passed_sockets::PassedSockets;
 pub(crate) use passed_sockets::passed_socket_count;
+use passed_sockets::{KeptSockets, PassedSockets};
 use shutdown::{stop_listeners, stop_writer};
 use signals::{HangupCount, StopSignals};
 use watchdog::LastActivity;
@@ -151,13 +151,16 @@ pub struct CertificateFiles {
 /// Runs the server until a signal stops it.
 pub fn run(config: ServerConfig) -> Result<(), ServeError> {
     // Before there is a second thread, because this changes the environment.
-    let has_passed_sockets = passed_socket_count() > 0;
     let passed = PassedSockets::take()?;
     let log = LogGuard::start(config.log, config.log_format).map_err(ServeError::System)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    open_files::raise_limit();
+    let files_per_connection = config
+        .cluster
+        .as_ref()
+        .map_or(1, ClusterConfig::files_per_connection);
+    open_files::raise_limit(files_per_connection);
     // An unreadable file of a flag is reported before anything is created.
     let outbound = Outbound::new(config.outbound.clone(), &Clock::System, Random::System)
         .map_err(ServeError::Outbound)?;
@@ -208,7 +211,9 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
         }
     };
     let context = (&runtime, signals, hangups, last_progress);
-    let result = run_engine(config, engine, listeners, outbound, context, Some(&leader));
+    let sockets = KeptSockets::new(listeners.client_listeners());
+    let leading = Some((&leader, &sockets));
+    let result = run_engine(config, engine, listeners, outbound, context, leading);
     let loss = match &result {
         // Signals end the process, whatever happens meanwhile.
         Ok(()) | Err(ServeError::Interrupted | ServeError::WriterTimeout) => None,
@@ -222,23 +227,20 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
         runtime.block_on(leader.release());
         return result;
     };
-    // Only the supervisor can pass sockets on again.
-    if has_passed_sockets {
-        result
-    } else {
-        Err(restart::restart_process(&reason, log))
-    }
+    Err(restart::restart_process(&reason, log, &sockets))
 }
 
-/// Opens the engine and serves until a signal stops the server. `leader`: leadership of a cluster.
+/// Opens the engine and serves until a signal stops the server. `leading`: leadership of a cluster,
+/// and the sockets that stay open when it ends.
 fn run_engine(
     config: ServerConfig,
     engine: engine::EngineConfig,
     listeners: Listeners,
     outbound: Outbound,
     (runtime, signals, hangups, last_progress): (&Runtime, StopSignals, HangupCount, LastActivity),
-    leader: Option<&Leader>,
+    leading: Option<(&Leader, &KeptSockets)>,
 ) -> Result<(), ServeError> {
+    let leader = leading.map(|(leader, _)| leader);
     let opened = match leader {
         Some(leader) => engine::open_as_leader(engine, leader.leadership(runtime)),
         None => engine::open(engine),
@@ -255,7 +257,7 @@ fn run_engine(
         (handle, last_progress),
         outbound,
         writer_exit,
-        leader,
+        leading,
     ))
 }
 
@@ -265,8 +267,9 @@ async fn serve(
     (handle, last_progress): (Handle, LastActivity),
     outbound: Outbound,
     mut writer_exit: oneshot::Receiver<WriterExit>,
-    leader: Option<&Leader>,
+    leading: Option<(&Leader, &KeptSockets)>,
 ) -> Result<(), ServeError> {
+    let leader = leading.map(|(leader, _)| leader);
     let admin = match leader {
         Some(leader) => Arc::clone(&leader.admin),
         None => {
@@ -404,6 +407,9 @@ async fn serve(
         return failure.map_or(Ok(()), Err);
     }
     notify_supervisor(NotifyState::Stopping);
+    if let Some((_, sockets)) = leading {
+        sockets.close();
+    }
     stop.send_replace(true);
     stop_notifier.send_replace(true);
     let stopping = async {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Dumps a database, for cron: 15 2 * * * postgres /usr/local/bin/dump-database shop /var/backups/shop.dump
-# The dump is put in its place only when it is whole, and it is a failure if it cannot be listed.
+# The dump replaces the previous one only once it is complete. The job fails if the dump cannot be listed.
 set -eu
 exec overdue run "${OVERDUE_PING_URL:-https://checks.example.org/ping/UUID}" --timeout 7200 -- sh -ec '
     pg_dump --format=custom --file="$2.new" "$1"

@@ -221,6 +221,13 @@ pub struct ClusterConfig {
 }
 
 impl ClusterConfig {
+    /// Number of files that a connection of a client needs: its socket, and on a follower the
+    /// connection to the leader. With TLS a leader passes the decrypted bytes on within this
+    /// machine.
+    pub(super) fn files_per_connection(&self) -> usize {
+        if self.tls.is_some() { 3 } else { 2 }
+    }
+
     /// Returns the configuration of a machine. `address`: address at which others reach it; that of
     /// `listen` if missing. `secret`: content of the file that all machines share.
     /// `tls`: certificates, if connections between machines are encrypted.

@@ -1,12 +1,26 @@
-//! Listening sockets that a supervisor holds and passes on (sd_listen_fds(3)). Connections wait in
-//! them while the server is replaced.
+//! Listening sockets that are passed on to a program (sd_listen_fds(3)): by a supervisor to this
+//! process, or by this process when it replaces its program. Connections wait in them meanwhile.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd as _;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
 
+use command_fds::{CommandFdExt as _, FdMapping};
 use listenfd::ListenFd;
 
 use super::ServeError;
+use super::cluster::peer::PeerService;
+
+use crate::util::sync::lock;
+
+/// First descriptor of a passed socket.
+const FIRST_PASSED: i32 = 3;
+/// Name of a socket for mail.
+const MAIL_NAME: &str = "smtp";
+/// Name of a socket for HTTP.
+const HTTP_NAME: &str = "http";
 
 /// Sockets that were passed on.
 #[derive(Default)]
@@ -15,8 +29,13 @@ pub(super) struct PassedSockets {
     pub(super) smtp: Vec<(TcpListener, SocketAddr)>,
 }
 
-/// Returns the number of sockets that a supervisor passes to this process (sd_listen_fds(3)). They
-/// are the first descriptors after the standard ones. The sockets are not taken.
+/// Listening sockets that stay open until the program of this process is replaced, or until they
+/// are closed.
+#[derive(Default)]
+pub(super) struct KeptSockets(Mutex<Vec<(Arc<tokio::net::TcpListener>, PeerService)>>);
+
+/// Returns the number of sockets that were passed on to this process. They are the first
+/// descriptors after the standard ones. The sockets are not taken.
 pub(crate) fn passed_socket_count() -> i32 {
     let number = |name: &str| std::env::var(name).ok()?.parse::<i32>().ok();
     let is_for_this =
@@ -49,7 +68,7 @@ impl PassedSockets {
             let listener =
                 listener.map_err(|error| ServeError::PassedSocket(name.to_owned(), error))?;
             // A socket without a name of its own has the name of its unit.
-            let is_mail = matches!(name, "smtp" | "overdue-smtp.socket");
+            let is_mail = matches!(name, MAIL_NAME | "overdue-smtp.socket");
             if is_mail {
                 passed.smtp.push(listener);
             } else {
@@ -57,5 +76,44 @@ impl PassedSockets {
             }
         }
         Ok(passed)
+    }
+}
+
+impl KeptSockets {
+    /// Keeps these sockets open.
+    pub(super) fn new(sockets: Vec<(Arc<tokio::net::TcpListener>, PeerService)>) -> Self {
+        Self(Mutex::new(sockets))
+    }
+
+    /// Closes the sockets once their listeners are dropped.
+    pub(super) fn close(&self) {
+        lock(&self.0).clear();
+    }
+
+    /// Passes the sockets on to a program that replaces that of this process.
+    ///
+    /// # Errors
+    /// If no further descriptor can be opened.
+    pub(super) fn pass_to(&self, command: &mut Command) -> io::Result<()> {
+        let sockets = lock(&self.0);
+        let mut mappings = Vec::new();
+        let mut names = Vec::new();
+        for ((listener, service), child_fd) in sockets.iter().zip(FIRST_PASSED..) {
+            mappings.push(FdMapping {
+                parent_fd: listener.as_fd().try_clone_to_owned()?,
+                child_fd,
+            });
+            names.push(match service {
+                PeerService::Smtp => MAIL_NAME,
+                _ => HTTP_NAME,
+            });
+        }
+        command
+            .env("LISTEN_PID", std::process::id().to_string())
+            .env("LISTEN_FDS", names.len().to_string())
+            .env("LISTEN_FDNAMES", names.join(":"))
+            .fd_mappings(mappings)
+            .map_err(io::Error::other)?;
+        Ok(())
     }
 }

@@ -1,5 +1,9 @@
 //! Operation of a cluster: hand-over, health checks, names of machines.
 
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::client::HttpClient;
@@ -8,6 +12,35 @@ use crate::server_process::{ProcessOutput, overdue, run};
 
 /// Maximum time until machines agree, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Attempts to connect to a machine, one after the other.
+struct ConnectionAttempts {
+    is_stopped: Arc<AtomicBool>,
+    thread: JoinHandle<Option<String>>,
+}
+
+impl ConnectionAttempts {
+    fn start(address: SocketAddr) -> Self {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&is_stopped);
+        let thread = std::thread::spawn(move || {
+            while !flag.load(Ordering::Relaxed) {
+                if let Err(error) = TcpStream::connect(address) {
+                    return Some(error.to_string());
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            None
+        });
+        Self { is_stopped, thread }
+    }
+
+    /// Stops them; returns the error of the first one that failed.
+    fn stop(self) -> Option<String> {
+        self.is_stopped.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
 
 impl Cluster {
     /// Runs `overdue cluster` with these words.
@@ -79,6 +112,7 @@ fn a_leader_hands_over_on_request() {
         assert!(done.err.contains(part), "{}", done.err);
     }
     cluster.wait_for_followers(2);
+    let connections = ConnectionAttempts::start(cluster.addresses[0][0]);
     let done = cluster.run(&["hand-over", "--to", "node2"]);
     assert_eq!(
         (done.status, &*done.out),
@@ -86,10 +120,11 @@ fn a_leader_hands_over_on_request() {
         "{}",
         done.err
     );
-    // The former leader follows, in the same process.
+    // The former leader follows, in the same process, and has refused no connection.
     for (node, leads) in [(0, false), (1, false), (2, true)] {
         cluster.wait_for_health(node, [200, if leads { 200 } else { 503 }]);
     }
+    assert_eq!(connections.stop(), None);
     let done = cluster.run(&["hand-over"]);
     assert_eq!(done.status, 0, "{}", done.err);
     assert_ne!(done.out, "node2 leads\n");

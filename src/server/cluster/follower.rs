@@ -460,7 +460,9 @@ impl Follower {
     fn copy_database(&mut self) {
         let leader = self.leader.borrow().clone();
         let LeaderState::Known(address) = leader else {
-            let message = "this machine needs a copy of the database, and waits for a leader";
+            let message = "this machine needs a copy of the database, and waits for a leader; if no \
+                           machine has a database any more, restore a backup and create a cluster \
+                           below another prefix";
             return self.log_once(message.into());
         };
         tracing::info!(%address, "copying the database of the leader");
