@@ -4,10 +4,9 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd as _;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use command_fds::{CommandFdExt as _, FdMapping};
+use command_fds::FdMapping;
 use listenfd::ListenFd;
 
 use super::ServeError;
@@ -33,6 +32,12 @@ pub(super) struct PassedSockets {
 /// are closed.
 #[derive(Default)]
 pub(super) struct KeptSockets(Mutex<Vec<(Arc<tokio::net::TcpListener>, PeerService)>>);
+
+/// Descriptors and variables by which a program takes sockets over.
+pub(super) struct SocketHandOver {
+    pub(super) descriptors: Vec<FdMapping>,
+    pub(super) variables: [(&'static str, String); 3],
+}
 
 /// Returns the number of sockets that were passed on to this process. They are the first
 /// descriptors after the standard ones. The sockets are not taken.
@@ -90,16 +95,16 @@ impl KeptSockets {
         lock(&self.0).clear();
     }
 
-    /// Passes the sockets on to a program that replaces that of this process.
+    /// Prepares the sockets for a program that replaces that of this process.
     ///
     /// # Errors
     /// If no further descriptor can be opened.
-    pub(super) fn pass_to(&self, command: &mut Command) -> io::Result<()> {
+    pub(super) fn prepare_hand_over(&self) -> io::Result<SocketHandOver> {
         let sockets = lock(&self.0);
-        let mut mappings = Vec::new();
+        let mut descriptors = Vec::new();
         let mut names = Vec::new();
         for ((listener, service), child_fd) in sockets.iter().zip(FIRST_PASSED..) {
-            mappings.push(FdMapping {
+            descriptors.push(FdMapping {
                 parent_fd: listener.as_fd().try_clone_to_owned()?,
                 child_fd,
             });
@@ -108,12 +113,13 @@ impl KeptSockets {
                 _ => HTTP_NAME,
             });
         }
-        command
-            .env("LISTEN_PID", std::process::id().to_string())
-            .env("LISTEN_FDS", names.len().to_string())
-            .env("LISTEN_FDNAMES", names.join(":"))
-            .fd_mappings(mappings)
-            .map_err(io::Error::other)?;
-        Ok(())
+        Ok(SocketHandOver {
+            descriptors,
+            variables: [
+                ("LISTEN_PID", std::process::id().to_string()),
+                ("LISTEN_FDS", names.len().to_string()),
+                ("LISTEN_FDNAMES", names.join(":")),
+            ],
+        })
     }
 }

@@ -400,7 +400,10 @@ fn a_machine_that_no_longer_leads_keeps_the_sockets_of_its_supervisor() {
     // A connection that the former leader has accepted ends without an answer.
     let deadline = Instant::now() + MAX_FAILOVER;
     loop {
-        let status = cluster.client(0).post(&path, b"").map(|answer| answer.status);
+        let status = cluster
+            .client(0)
+            .post(&path, b"")
+            .map(|answer| answer.status);
         if matches!(status, Ok(200)) {
             break;
         }

@@ -4,6 +4,7 @@ mod actions;
 mod delete;
 mod edit;
 mod form_fields;
+mod form_parts;
 mod history;
 mod keyword_preview;
 mod log;

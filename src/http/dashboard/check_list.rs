@@ -1,6 +1,7 @@
 //! List of the checks of a project.
 
 mod bulk;
+mod bulk_confirmation;
 mod list_return;
 mod query;
 mod row;

@@ -34,6 +34,11 @@ const HAND_OVER_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval at which the file is synced.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Log line of a machine that cannot follow, and has no leader to copy the database from.
+const NO_DATABASE_MESSAGE: &str = "this machine needs a copy of the database, and waits for a \
+                                   leader; if no machine has a database any more, restore a \
+                                   backup and create a cluster below another prefix";
 /// Interval at which a machine announces itself.
 pub(super) const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 /// Time after which another machine counts as absent.
@@ -460,10 +465,7 @@ impl Follower {
     fn copy_database(&mut self) {
         let leader = self.leader.borrow().clone();
         let LeaderState::Known(address) = leader else {
-            let message = "this machine needs a copy of the database, and waits for a leader; if no \
-                           machine has a database any more, restore a backup and create a cluster \
-                           below another prefix";
-            return self.log_once(message.into());
+            return self.log_once(NO_DATABASE_MESSAGE.into());
         };
         tracing::info!(%address, "copying the database of the leader");
         self.replica = None;

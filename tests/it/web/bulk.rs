@@ -86,34 +86,34 @@ async fn one_button_changes_many_checks() {
     assert!(
         list.flash_message(&list.act("pause", 0..11, &[]).await)
             .await
-            .contains("11 changed.")
+            .contains("Paused 11 checks.")
     );
     assert_eq!(count(&list.checks().await, "status", "paused"), 11);
     assert!(
         list.flash_message(&list.act("pause", 8..12, &[]).await)
             .await
-            .contains("1 changed, 3 unchanged.")
+            .contains("Paused 1 check, 3 unchanged.")
     );
     assert!(
         list.flash_message(&list.act("resume", 0..12, &[]).await)
             .await
-            .contains("12 changed.")
+            .contains("Resumed 12 checks.")
     );
     assert!(
         list.flash_message(&list.act("resume", 0..1, &[]).await)
             .await
-            .contains("0 changed, 1 unchanged.")
+            .contains("Resumed 0 checks, 1 unchanged.")
     );
     assert!(
         list.flash_message(&list.act("add-tag", 0..3, &[("new_tag", "nas")]).await)
             .await
-            .contains("3 changed.")
+            .contains("Added the tag to 3 checks.")
     );
     assert_eq!(count(&list.checks().await, "tags", "nas"), 3);
     assert!(
         list.flash_message(&list.act("remove-tag", 0..12, &[("new_tag", "nas")]).await)
             .await
-            .contains("3 changed, 9 unchanged.")
+            .contains("Removed the tag from 3 checks, 9 unchanged.")
     );
     assert_eq!(
         (
@@ -126,7 +126,7 @@ async fn one_button_changes_many_checks() {
     assert!(
         list.flash_message(&list.act("assign", 0..5, &[("channel", &channel)]).await)
             .await
-            .contains("5 changed.")
+            .contains("Assigned 5 checks to the channel.")
     );
     assert_eq!(count(&list.checks().await, "channels", &channel), 5);
     // All checks that match are changed, and the filter stays.
@@ -137,7 +137,7 @@ async fn one_button_changes_many_checks() {
         filtered
             .header("Location")
             .unwrap()
-            .contains("?tag=odd&m=bulk&changed=6"),
+            .contains("?tag=odd&m=pause&changed=6"),
         "{filtered:?}"
     );
     list.server.stop().await;
@@ -235,13 +235,60 @@ async fn bulk_deletion_requires_entering_the_number_of_checks() {
     );
     assert_eq!(list.checks().await.len(), 4);
     let done = list.act("delete", 0..3, &[("confirm", "delete 3")]).await;
-    assert!(list.flash_message(&done).await.contains("3 changed."));
+    assert!(
+        list.flash_message(&done)
+            .await
+            .contains("Deleted 3 checks.")
+    );
     assert_eq!(list.checks().await.len(), 1);
     assert!(
         list.flash_message(&list.act("pause", 0..4, &[]).await)
             .await
-            .contains("1 changed, 3 already deleted.")
+            .contains("Paused 1 check, 3 already deleted.")
     );
+    list.server.stop().await;
+}
+
+#[tokio::test]
+async fn an_action_on_more_than_a_page_of_checks_requires_confirmation() {
+    let list = ListFixture::of(105).await;
+    let all = [("all", "1"), ("new_tag", "nas"), ("rows", "100")];
+    let paused = || async {
+        let checks = list.checks().await;
+        let is_paused = |check: &&serde_json::Value| check["status"] == "paused";
+        checks.iter().filter(is_paused).count()
+    };
+    let confirmation = list.act("pause", 0..0, &all).await;
+    assert_eq!(confirmation.status, 200, "{confirmation:?}");
+    let page = confirmation.text();
+    assert!(
+        visible_text(page).contains("Pause 105 checks?") && visible_text(page).contains("55 more"),
+        "{page}"
+    );
+    assert_eq!(paused().await, 0);
+    // The number of checks has changed since.
+    let outdated = [&all[..], &[("confirm", "pause 104")]].concat();
+    assert_eq!(list.act("pause", 0..0, &outdated).await.status, 200);
+    assert_eq!(paused().await, 0);
+    // The form of the page.
+    let inputs: Vec<_> = page
+        .split("<input type=\"hidden\" name=\"")
+        .skip(1)
+        .filter_map(|rest| {
+            let (name, rest) = rest.split_once("\" value=\"")?;
+            Some((name, rest.split_once('"')?.0))
+        })
+        .collect();
+    let path = format!("/projects/{}/checks/bulk/", list.project);
+    let done = post(&list.server, &path, &inputs).await;
+    assert!(
+        list.flash_message(&done)
+            .await
+            .contains("Paused 105 checks.")
+    );
+    assert_eq!(paused().await, 105);
+    let filtered = [("all", "1"), ("tag", "odd"), ("rows", "100")];
+    assert_eq!(list.act("resume", 0..0, &filtered).await.status, 303);
     list.server.stop().await;
 }
 
@@ -270,7 +317,7 @@ async fn checks_of_another_project_are_left_alone() {
     assert!(
         list.flash_message(&answer)
             .await
-            .contains("0 changed, 1 already deleted.")
+            .contains("Paused 0 checks, 1 already deleted.")
     );
     let after = list
         .server

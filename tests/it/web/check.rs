@@ -403,7 +403,19 @@ async fn checks_are_added_and_edited_by_forms() {
         (&check["schedule"], &check["grace"], &check["manual_resume"]),
         (&json!("0 5 * * *"), &json!(900), &json!(true))
     );
-    // The form is outdated: both values are shown, and the next submit stores the input.
+    // The same form, in which another user changes another field: both changes are kept.
+    let merged: Vec<_> = GOOD
+        .into_iter()
+        .chain([("was", was.as_str()), ("name", "Nightly copy")])
+        .collect();
+    assert_eq!(page.send("edit/", &merged).await.status, 303);
+    let check = page.api().await;
+    assert_eq!(
+        (&check["schedule"], &check["name"]),
+        (&json!("0 5 * * *"), &json!("Nightly copy"))
+    );
+    // Both change one field: both values are shown, and the next submit stores the input. The name
+    // that the form did not change stays.
     let fields: Vec<_> = GOOD
         .into_iter()
         .chain([("was", was.as_str()), ("cron", "0 6 * * *")])
@@ -421,7 +433,8 @@ async fn checks_are_added_and_edited_by_forms() {
         .chain([("was", was.as_str()), ("cron", "0 6 * * *")])
         .collect();
     assert_eq!(page.send("edit/", &fields_again).await.status, 303);
-    assert_eq!(page.api().await["schedule"], "0 6 * * *");
+    let check = page.api().await;
+    assert_eq!(check["schedule"], "0 6 * * *");
     page.server.stop().await;
 }
 

@@ -6,9 +6,8 @@ use askama::Template;
 
 use super::CheckHeader;
 use super::actions::create_check;
-use super::form_fields::{
-    CheckFormError, CheckFormFields, DURATION_UNITS, ExpectationKind, PARENT_FIELD, is_box,
-};
+use super::form_fields::{CheckFormError, CheckFormFields, DURATION_UNITS, PARENT_FIELD, is_box};
+use super::form_parts::FormPart;
 use super::keyword_preview;
 use super::notifications::{self, CheckChannelRow};
 use super::overview::zone_diagnosis;
@@ -56,14 +55,14 @@ struct CheckFormPage {
     edited: Option<String>,
     /// Diagnosis if the pings fit another time zone than that of the check.
     diagnosis: Option<String>,
-    /// Digest of the settings that the form was created from.
-    digest_before: String,
-    /// Fields that another user has changed in the meantime.
+    /// Digests of the settings that the form was created from.
+    digests_before: String,
+    /// Parts that another user has changed in the meantime, to other values.
     conflicts: Vec<EditConflict>,
     is_slug_taken: bool,
 }
 
-/// A field that another user has changed.
+/// A part of the form that another user has changed to another value.
 struct EditConflict {
     label: &'static str,
     stored: String,
@@ -78,12 +77,12 @@ struct CheckFormFeedback {
 }
 
 impl CheckFormPage {
-    /// Form for this request, filled with these fields. `digest_before`: digest of the settings
+    /// Form for this request, filled with these fields. `digests_before`: digests of the settings
     /// that they were created from.
     fn new(
         request: &PageRequest,
         fields: CheckFormFields,
-        digest_before: String,
+        digests_before: String,
         feedback: CheckFormFeedback,
     ) -> Result<Self, PageError> {
         let top = if matches!(request.page, Page::EditCheck(_)) {
@@ -129,7 +128,7 @@ impl CheckFormPage {
             conflicts: feedback.conflicts,
             top,
             fields,
-            digest_before,
+            digests_before,
         })
     }
 
@@ -193,11 +192,11 @@ pub(crate) fn show_add(request: &PageRequest) -> Result<PageResponse, PageError>
 /// Renders the form of an existing check.
 pub(crate) fn show_edit(request: &PageRequest) -> Result<PageResponse, PageError> {
     let fields = stored_fields(request)?;
-    let digest_before = fields.digest();
+    let digests_before = fields.digests();
     Ok(HtmlPage::from_template(&CheckFormPage::new(
         request,
         fields,
-        digest_before,
+        digests_before,
         CheckFormFeedback::default(),
     )?)
     .into())
@@ -263,19 +262,20 @@ pub(crate) async fn submit_new_check(
     ))
 }
 
-/// Saves the settings of a check, unless they have changed since the form was created.
+/// Saves the settings of a check. Settings that have changed since the form was created, and were
+/// not changed in the form, are kept.
 pub(crate) async fn update_check(
     request: PageRequest,
     form: FormData,
 ) -> Result<PageResponse, PageError> {
     let request = Arc::new(request);
-    let fields = CheckFormFields::from_query(form.fields());
-    let digest_before = form.get("was").to_owned();
+    let mut fields = CheckFormFields::from_query(form.fields());
+    let digests_before = form.get("was").to_owned();
     if form.has("preview") {
         return redisplay_form(
             &request,
             fields,
-            digest_before,
+            digests_before,
             CheckFormFeedback::default(),
             None,
         )
@@ -287,12 +287,14 @@ pub(crate) async fn update_check(
         .response_writer
         .run_blocking(move || stored_fields(&shared_request))
         .await??;
-    if digest_before != stored.digest() {
-        let conflicts = find_conflicts(&request, &stored, &fields)?;
+    let conflicts = fields.merge(&digests_before, &stored);
+    let digests_before = stored.digests();
+    if !conflicts.is_empty() {
+        let conflicts = describe_conflicts(&request, &stored, &fields, conflicts)?;
         return redisplay_form(
             &request,
             fields,
-            stored.digest(),
+            digests_before,
             CheckFormFeedback {
                 errors: Vec::new(),
                 conflicts,
@@ -302,11 +304,11 @@ pub(crate) async fn update_check(
         .await;
     }
     let check = request.check()?;
-    let refused = |fields, digest_before, errors| {
+    let refused = |fields, digests_before, errors| {
         redisplay_form(
             &request,
             fields,
-            digest_before,
+            digests_before,
             CheckFormFeedback {
                 errors,
                 conflicts: Vec::new(),
@@ -317,7 +319,7 @@ pub(crate) async fn update_check(
     let parents = parse_parents(&request, &fields).await?;
     let (edit, after, parents) = match combine_results(fields.to_edit(&check.settings), parents) {
         Ok(read) => read,
-        Err(errors) => return refused(fields, digest_before, errors).await,
+        Err(errors) => return refused(fields, digests_before, errors).await,
     };
     // The command that may be refused is first, so that everything is saved or nothing.
     if (after, &parents) != (check.settings.failure_threshold, &check.settings.parents) {
@@ -327,7 +329,7 @@ pub(crate) async fn update_check(
             Err(OperationError::Command(CommandError::InvalidParents(error))) => {
                 return refused(
                     fields,
-                    digest_before,
+                    digests_before,
                     vec![parent_error(&error.to_string())],
                 )
                 .await;
@@ -340,7 +342,7 @@ pub(crate) async fn update_check(
             let text = "A channel was deleted in the meantime. Choose again.".into();
             refused(
                 fields,
-                digest_before,
+                digests_before,
                 vec![CheckFormError {
                     field: "channel",
                     label: "Alerts",
@@ -396,7 +398,7 @@ async fn parse_parents(
 async fn redisplay_form(
     request: &Arc<PageRequest>,
     fields: CheckFormFields,
-    digest_before: String,
+    digests_before: String,
     feedback: CheckFormFeedback,
     error: Option<HttpError>,
 ) -> Result<PageResponse, PageError> {
@@ -405,7 +407,7 @@ async fn redisplay_form(
         .dashboard
         .response_writer
         .run_blocking(move || {
-            CheckFormPage::new(&shared_request, fields, digest_before, feedback)
+            CheckFormPage::new(&shared_request, fields, digests_before, feedback)
                 .map(|page| HtmlPage::from_template(&page))
         })
         .await??;
@@ -500,57 +502,24 @@ fn is_slug_taken(request: &PageRequest, fields: &CheckFormFields) -> Result<bool
     })
 }
 
-/// Fields in which two forms differ.
-fn find_conflicts(
+/// Describes the parts of the form that were changed at the same time.
+fn describe_conflicts(
     request: &PageRequest,
     stored: &CheckFormFields,
     form: &CheckFormFields,
+    conflicts: Vec<FormPart>,
 ) -> Result<Vec<EditConflict>, PageError> {
-    let names = project_channels(request)?;
-    let named = |fields: &CheckFormFields| {
-        let named = names
-            .iter()
-            .filter(|(uuid, ..)| fields.channels.contains(uuid))
-            .map(|(_, name, kind)| match name.as_str() {
-                "" => (*kind).to_owned(),
-                name => name.to_owned(),
-            });
-        named.collect::<Vec<_>>().join(", ")
+    let channels = project_channels(request)?;
+    let channel_name = |uuid: &str| {
+        let (_, name, kind) = channels.iter().find(|(channel, ..)| channel == uuid)?;
+        Some(if name.is_empty() { *kind } else { name }.to_owned())
     };
-    let pairs = stored
-        .with_labels(named(stored))
+    Ok(conflicts
         .into_iter()
-        .zip(form.with_labels(named(form)));
-    let differ = pairs.filter(|((_, stored), (_, form))| stored != form);
-    Ok(differ
-        .map(|((label, stored), (_, submitted))| EditConflict {
-            label,
-            stored,
-            submitted,
+        .map(|part| EditConflict {
+            label: part.label(),
+            stored: part.describe(stored, channel_name),
+            submitted: part.describe(form, channel_name),
         })
         .collect())
-}
-
-impl CheckFormFields {
-    /// All fields with their labels.
-    fn with_labels(&self, channels: String) -> Vec<(&'static str, String)> {
-        let expected = match self.expects {
-            ExpectationKind::Period => format!("every {} {}", self.period.number, self.period.unit),
-            ExpectationKind::Cron => self.cron.clone(),
-            ExpectationKind::OnCalendar => self.oncalendar.clone(),
-        };
-        let grace = format!("{} {}", self.grace.number, self.grace.unit);
-        let alerting = [
-            ("Expected", expected),
-            (fields::TZ.label, self.tz.clone()),
-            (fields::GRACE.label, grace),
-            ("Alerts", channels),
-            ("Failures in a row", self.after.clone()),
-            ("Depends on", self.parents.join(", ")),
-        ];
-        self.labeled_values(fields::NAME_FIELDS)
-            .chain(alerting)
-            .chain(self.labeled_values(fields::rule_and_keyword_fields()))
-            .collect()
-    }
 }

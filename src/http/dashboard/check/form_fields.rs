@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sha2::{Digest as _, Sha256};
-
 use crate::domain::check::CheckSettings;
 use crate::domain::check_edit::field_value::{
     CheckFieldType, CheckFieldValue, InvalidValue, TextRules,
@@ -216,14 +214,9 @@ impl CheckFormFields {
         !self.text(name).is_empty()
     }
 
-    /// Digest of the fields. It shows if a check was changed while a user edited it.
-    pub(crate) fn digest(&self) -> String {
-        let digest = Sha256::digest(format!("{self:?}"));
-        digest
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+    /// Sets the text of a field.
+    pub(super) fn set_text(&mut self, field: &CheckField, text: String) {
+        self.texts.insert(field.form_name, text);
     }
 
     /// Converts the fields to an edit and a failure threshold, or returns all errors. A stored
@@ -320,21 +313,6 @@ impl CheckFormFields {
             &mut errors,
         );
         errors.is_empty().then_some(edit)
-    }
-
-    /// Labels and values of fields, for people.
-    pub(crate) fn labeled_values(
-        &self,
-        fields: impl IntoIterator<Item = &'static CheckField>,
-    ) -> impl Iterator<Item = (&'static str, String)> {
-        fields.into_iter().map(|field| {
-            let value = match is_box(field) {
-                true if self.is_ticked(field.form_name) => "yes",
-                true => "no",
-                false => self.text(field.form_name),
-            };
-            (field.label, value.to_owned())
-        })
     }
 
     /// Converts the fields of the schedule to an edit, or returns the first error.

@@ -3,11 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use askama::Template;
-
 use super::alerting_channels;
+use super::bulk_confirmation::confirmation_page;
 use super::query::{CheckListFilter, CheckListQuery};
-use crate::channels::alert_text;
 use crate::domain::check::Check;
 use crate::domain::check_edit::CheckEdit;
 use crate::domain::formatting::format_count;
@@ -17,9 +15,8 @@ use crate::domain::text::Tags;
 use crate::engine::command::CommandError;
 use crate::http::common::reply::HttpError;
 use crate::http::dashboard::form_data::FormData;
-use crate::http::dashboard::layout::Layout;
 use crate::http::dashboard::page_error::PageError;
-use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
+use crate::http::dashboard::page_handler::PageResponse;
 use crate::http::dashboard::page_messages::Banner;
 use crate::http::dashboard::page_request::{PageRequest, Query};
 use crate::http::dashboard::page_routes::Page;
@@ -31,8 +28,6 @@ use crate::operations::{channel, check};
 const COMMANDS_PER_BATCH: usize = 500;
 /// Maximum number of checks that can be selected one by one: see [limits](crate::docs::limits).
 const MAX_SELECTED: usize = 1_000;
-/// Maximum number of names shown on the confirmation page.
-const NAMES_SHOWN: usize = 50;
 
 /// Input of the form below the list.
 pub(super) struct BulkFormInput {
@@ -45,7 +40,8 @@ pub(super) struct BulkFormInput {
     pub(super) channel: String,
 }
 
-enum BulkAction {
+/// Action on the selected checks.
+pub(super) enum BulkAction {
     Pause,
     Resume,
     AddTag(String),
@@ -61,21 +57,6 @@ struct BulkResult {
     unchanged: usize,
     deleted: usize,
     refused: usize,
-}
-
-#[derive(Template)]
-#[template(path = "bulk_delete.html", config = "src/http/dashboard/askama.toml")]
-struct BulkDeletePage {
-    layout: Layout,
-    path: String,
-    list: String,
-    ids: Vec<u64>,
-    kept: Vec<(&'static str, String)>,
-    names: Vec<String>,
-    more: usize,
-    all: String,
-    confirmation: String,
-    is_wrong: bool,
 }
 
 impl BulkAction {
@@ -116,6 +97,48 @@ impl BulkAction {
             "delete" => Self::Delete,
             _ => return Err("Press one of the buttons below the list."),
         })
+    }
+
+    /// Name of the action in forms and URLs.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::AddTag(_) => "add-tag",
+            Self::RemoveTag(_) => "remove-tag",
+            Self::Assign(_, true) => "assign",
+            Self::Assign(_, false) => "unassign",
+            Self::Delete => "delete",
+        }
+    }
+
+    /// The action on these checks, such as `Pause 5 checks`.
+    pub(super) fn phrase(&self, checks: &str) -> String {
+        match self {
+            Self::Pause => format!("Pause {checks}"),
+            Self::Resume => format!("Resume {checks}"),
+            Self::AddTag(tag) => format!("Add the tag {tag} to {checks}"),
+            Self::RemoveTag(tag) => format!("Remove the tag {tag} from {checks}"),
+            Self::Assign(_, true) => format!("Assign {checks} to the channel"),
+            Self::Assign(_, false) => format!("Remove {checks} from the channel"),
+            Self::Delete => format!("Delete {checks}"),
+        }
+    }
+
+    /// Effects of the action that its name does not show.
+    pub(super) fn consequence(&self) -> &'static str {
+        match self {
+            Self::Pause => {
+                "Paused checks send no alerts. A check that is down does not return to that status \
+                 when it is resumed."
+            }
+            Self::Resume => "Each check is monitored again from its next ping.",
+            Self::Delete => {
+                "Their logs are deleted too. Pings to their URLs are then answered with 404. This \
+                 cannot be undone."
+            }
+            Self::AddTag(_) | Self::RemoveTag(_) | Self::Assign(..) => "",
+        }
     }
 
     /// Step of the action for one check.
@@ -211,8 +234,9 @@ pub(crate) async fn apply_bulk_action(
         '&'
     };
     let result_query = format!(
-        "{}{separator}m=bulk&changed={changed}&same={same}&gone={gone}&refused={refused}",
-        query.to_query_string()
+        "{}{separator}m={}&changed={changed}&same={same}&gone={gone}&refused={refused}",
+        query.to_query_string(),
+        action.name()
     );
     Ok(PageResponse::RedirectToUrl(format!(
         "{}{result_query}",
@@ -238,20 +262,8 @@ fn parse_request(request: PageRequest, form: &FormData) -> Result<BulkRequest, P
         )
         .map(BulkRequest::Respond);
     }
-    if matches!(action, BulkAction::Delete)
-        && form.get("confirm").trim() != format!("delete {}", checks.len())
-    {
-        let is_wrong = form.has("confirm");
-        let html =
-            HtmlPage::from_template(&BulkDeletePage::new(&request, &checks, &query, is_wrong)?);
-        return Ok(BulkRequest::Respond(
-            if is_wrong {
-                html.with_invalid_form()
-            } else {
-                html
-            }
-            .into(),
-        ));
+    if let Some(page) = confirmation_page(&request, form, &action, &checks, &query)? {
+        return Ok(BulkRequest::Respond(page.into()));
     }
     Ok(BulkRequest::Execute(Box::new(BulkSelection {
         request,
@@ -367,55 +379,30 @@ async fn execute(
     Ok(result)
 }
 
-/// Message about the result, from the numbers in the URL.
+/// Message about the result, from the action and the numbers in the URL.
 pub(super) fn result_banner(query: &Query) -> Option<Banner> {
     let number = |name: &str| query.get(name).parse::<usize>().ok().unwrap_or_default();
-    if query.get("m") != "bulk" {
-        return None;
-    }
-    let mut parts = vec![format!("{} changed", number("changed"))];
+    let changed = format_count(number("changed"), "check");
+    let done = match query.get("m") {
+        "pause" => format!("Paused {changed}"),
+        "resume" => format!("Resumed {changed}"),
+        "add-tag" => format!("Added the tag to {changed}"),
+        "remove-tag" => format!("Removed the tag from {changed}"),
+        "assign" => format!("Assigned {changed} to the channel"),
+        "unassign" => format!("Removed {changed} from the channel"),
+        "delete" => format!("Deleted {changed}"),
+        _ => return None,
+    };
     let other_results = [
         ("same", "unchanged"),
         ("gone", "already deleted"),
         ("refused", "not changed because of too many tags"),
     ];
-    parts.extend(
-        other_results
-            .map(|(name, words)| (number(name), words))
-            .into_iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, words)| format!("{count} {words}")),
-    );
+    let others = other_results
+        .map(|(name, words)| (number(name), words))
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, words)| format!("{count} {words}"));
+    let parts: Vec<_> = std::iter::once(done).chain(others).collect();
     Some(Banner::info(format!("{}.", parts.join(", "))))
-}
-
-impl BulkDeletePage {
-    fn new(
-        request: &PageRequest,
-        checks: &[Check],
-        query: &CheckListQuery,
-        is_wrong: bool,
-    ) -> Result<Self, PageError> {
-        let project = request.project()?.uuid;
-        Ok(Self {
-            layout: request.layout("Delete checks"),
-            path: request.page_url(&Page::Bulk(project)),
-            list: format!(
-                "{}{}",
-                request.page_url(&Page::Checks(project)),
-                query.to_query_string()
-            ),
-            ids: checks.iter().map(|check| check.id.0).collect(),
-            kept: query.pairs(),
-            names: checks
-                .iter()
-                .take(NAMES_SHOWN)
-                .map(|check| alert_text::check_display_name(&check.settings))
-                .collect(),
-            more: checks.len().saturating_sub(NAMES_SHOWN),
-            all: format_count(checks.len(), "check"),
-            confirmation: format!("delete {}", checks.len()),
-            is_wrong,
-        })
-    }
 }

@@ -176,10 +176,10 @@ proptest! {
         prop_assert_eq!(edit.apply_to(&settings, None), settings.clone());
         prop_assert_eq!(after, settings.failure_threshold);
         let digest_of = |settings: &CheckSettings| {
-            CheckFormFields::from_settings(settings, Vec::new(), Vec::new()).digest()
+            CheckFormFields::from_settings(settings, Vec::new(), Vec::new()).digests()
         };
-        prop_assert_eq!(fields.digest(), digest_of(&settings));
+        prop_assert_eq!(fields.digests(), digest_of(&settings));
         let other = CheckSettings { manual_resume: !settings.manual_resume, ..settings };
-        prop_assert_ne!(fields.digest(), digest_of(&other));
+        prop_assert_ne!(fields.digests(), digest_of(&other));
     }
 }
