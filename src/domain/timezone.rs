@@ -12,6 +12,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use super::check_edit::field_value::{
     CheckFieldType, CheckFieldValue, EditValue, InvalidValue, TextRules, ValueProblem,
 };
+use super::timestamp::Timestamp;
 
 /// Bundled database. The system's files are never read: they differ from host to host.
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
@@ -99,6 +100,14 @@ impl Timezone {
     pub fn name(&self) -> &str {
         // Every zone here came from the database by its name.
         self.0.iana_name().unwrap_or("UTC")
+    }
+
+    /// Parses a local time, such as `2026-11-20T22:00`. A time that a clock shows twice is the
+    /// first of the two; one that it skips moves by the length of the gap.
+    pub fn parse_local_time(&self, text: &str) -> Option<Timestamp> {
+        let local: jiff::civil::DateTime = text.parse().ok()?;
+        let time = local.to_zoned(self.0.clone()).ok()?;
+        Some(Timestamp::from_micros(time.timestamp().as_microsecond()))
     }
 
     /// Rules of the zone.

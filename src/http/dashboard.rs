@@ -70,6 +70,7 @@ mod totp;
 mod untrusted_text;
 mod users;
 mod viewer;
+mod windows;
 
 use std::sync::Arc;
 use std::time::Duration;

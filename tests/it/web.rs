@@ -18,6 +18,7 @@ mod second_factor;
 mod secrets;
 mod sign_in;
 mod users_and_keys;
+mod windows;
 
 use crate::support::server::{TestResponse, TestServer};
 

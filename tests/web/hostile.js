@@ -123,7 +123,13 @@ exports.go = async ({ server, open, expect, thorough }) => {
     await page.click('button:has-text("Rename")');
     await page.waitForSelector('.notice:has-text("Saved.")');
     await clean('the name of a project');
-    for (const part of ['', 'integrations/', 'badges/']) await visit(list.replace('checks/', part || 'checks/'));
+    await page.goto(list.replace('checks/', 'windows/'));
+    await page.fill('#recurring-name', payload.slice(0, 100));
+    await page.fill('#recurring-schedule', '* * * * *');
+    await page.click('button:has-text("Create recurring window")');
+    await page.waitForSelector('.notice:has-text("Maintenance window created.")');
+    await clean('the name of a window');
+    for (const part of ['', 'integrations/', 'badges/', 'windows/']) await visit(list.replace('checks/', part || 'checks/'));
   }
   expect(port, 'no mail was sent');
 };

@@ -17,6 +17,7 @@ use super::page_handler::{HtmlPage, PageResponse};
 use super::page_messages::Banner;
 use super::page_request::PageRequest;
 use super::page_routes::{Page, RequiredRight};
+use super::windows::{OpenWindow, open_windows};
 use crate::domain::check::Check;
 use crate::domain::flip::Flip;
 use crate::domain::formatting::format_count;
@@ -79,6 +80,10 @@ struct CheckList {
     account: Option<String>,
     /// Channels of the project: UUID and name.
     channels: Vec<(String, String)>,
+    /// Maintenance windows that are open.
+    windows: Vec<OpenWindow>,
+    /// URL of the page of maintenance windows.
+    windows_page: String,
     /// Submitted bulk form that was incomplete.
     submitted: Option<BulkFormInput>,
 }
@@ -359,6 +364,8 @@ impl CheckList {
             account,
             channels,
             ping,
+            windows: open_windows(request, None)?,
+            windows_page: request.page_url(&Page::Windows(project.uuid)),
             submitted: None,
         })
     }

@@ -196,6 +196,16 @@ impl Layout {
         self.link_to(&Page::Badges(*project))
     }
 
+    /// URL of the maintenance windows of a project.
+    pub(crate) fn windows(&self, project: &Uuid) -> String {
+        self.link_to(&Page::Windows(*project))
+    }
+
+    /// True on the page of maintenance windows.
+    pub(crate) fn is_on_windows(&self) -> bool {
+        matches!(self.page, Some(Page::Windows(_)))
+    }
+
     /// True on the page of badges.
     pub(crate) fn is_on_badges(&self) -> bool {
         matches!(self.page, Some(Page::Badges(_)))

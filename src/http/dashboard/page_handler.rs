@@ -22,7 +22,7 @@ use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight, Scope};
 use super::{
     DashboardState, account, add_project, assets, badges, channels, chapters, check, check_list,
     choose_password, export_project, live_updates, machines, project_list, project_settings,
-    second_step, session_expired, sign_in, system, totp, users, viewer,
+    second_step, session_expired, sign_in, system, totp, users, viewer, windows,
 };
 use crate::http::common::client_address::Peer;
 use crate::http::common::reply::{self, HttpError, HttpReply};
@@ -144,6 +144,7 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::Export(_) => export_project::show(request),
         Page::Key(_, key) => project_settings::show_key(request, *key),
         Page::Badges(_) => badges::show(request),
+        Page::Windows(_) => windows::show(request),
         Page::System() => system::show(request),
         Page::Machines() => machines::show(request),
         Page::Users() => users::show(request),
@@ -179,6 +180,7 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         | Page::Backup()
         | Page::AccountSessions()
         | Page::Bulk(_)
+        | Page::EndWindow(..)
         | Page::ChecksOfChannel(_)
         | Page::TestChannel(_)
         | Page::EnableChannel(_)
@@ -225,6 +227,8 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::CopyCheck(_) => check::copy(&request).await,
         Page::DeleteCheck(_) => check::delete_check(&request).await,
         Page::Bulk(_) => check_list::apply_bulk_action(request, form).await,
+        Page::Windows(_) => windows::create(&request, &form).await,
+        Page::EndWindow(_, window) => windows::end(&request, *window).await,
         Page::AddChannel(..) => channels::create_channel(request, form).await,
         Page::EditChannel(_) => channels::update_channel(request, form).await,
         Page::ChecksOfChannel(_) => channels::set_checks(&request, &form).await,

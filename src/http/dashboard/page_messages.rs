@@ -76,6 +76,14 @@ const FLASH_MESSAGES: &[FlashMessage] = &[
         text: "Check deleted with its log.",
     },
     FlashMessage {
+        code: "window-made",
+        text: "Maintenance window created.",
+    },
+    FlashMessage {
+        code: "window-deleted",
+        text: "Maintenance window ended. Checks that went down in it and are still down alert now.",
+    },
+    FlashMessage {
         code: "paused",
         text: "Paused. No alerts are sent about this check.",
     },

@@ -198,6 +198,12 @@ pages! {
         ["projects" project "remove"], post Owner;
     /// Badges of a project.
     Badges(project: Uuid) of Scope::Project(*project), ["projects" project "badges"], get Read;
+    /// Maintenance windows of a project.
+    Windows(project: Uuid) of Scope::Project(*project),
+        ["projects" project "windows"], get Read, post Write;
+    /// Ends a maintenance window.
+    EndWindow(project: Uuid, window: Uuid) of Scope::Project(*project),
+        ["projects" project "windows" window "remove"], post Write;
     /// List of users, with a form to invite one.
     Users() of Scope::Server, ["users"], get Owner, post Owner;
     /// A user.

@@ -30,6 +30,7 @@ use crate::http::dashboard::page_routes::{Page, RequiredRight};
 use crate::http::dashboard::snippet::{PingAddress, Snippet, build_snippets};
 use crate::http::dashboard::time_display::DisplayTime;
 use crate::http::dashboard::untrusted_text::{TextSpan, split_links};
+use crate::http::dashboard::windows::{OpenWindow, open_windows};
 
 /// Number of log entries on this page. The log page has all of them.
 const SHOWN_ENTRIES: usize = 20;
@@ -84,6 +85,8 @@ struct CheckStatusPanel {
     links: CheckLinks,
     /// Reason why alerts reach no recipient.
     unnotified: Option<&'static str>,
+    /// Open maintenance windows that cover the check.
+    windows: Vec<OpenWindow>,
     next: Vec<UpcomingRun>,
     clock_changes: Vec<String>,
     /// Last deliveries about the check.
@@ -131,6 +134,7 @@ impl CheckStatusPanel {
             // A project without channels says so among the alerts.
             unnotified: notifications::unnotified(request, check)
                 .filter(|_| request.has_channels()),
+            windows: open_windows(request, Some(&check.settings.tags))?,
             next: schedule.map_or_else(Vec::new, |schedule| {
                 upcoming_runs(schedule, &check.settings.tz, UPCOMING_RUNS, &viewer_times)
             }),
