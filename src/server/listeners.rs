@@ -279,11 +279,7 @@ fn bind_with_passed(
 ) -> Result<Vec<BoundListener>, ServeError> {
     let is_default =
         |address: &SocketAddr| !passed.is_empty() && DEFAULT_LISTEN.parse() == Ok(*address);
-    let is_passed = |address: &SocketAddr| {
-        passed.iter().any(|(_, passed)| {
-            passed == address || (address.port() == 0 && passed.ip() == address.ip())
-        })
-    };
+    let is_passed = |address: &SocketAddr| passed.iter().any(|(_, passed)| passed == address);
     let others: Vec<_> = addresses
         .iter()
         .filter(|address| !is_passed(address) && !is_default(address))
