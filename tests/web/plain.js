@@ -23,7 +23,7 @@ exports.go = async ({ server, open, expect, findings }) => {
   await plain.waitForSelector('#standing:has-text("Paused.")');
   await sent(plain, 'nav a:has-text("Checks")', /\/checks\/$/);
   for (const box of await plain.$$('.row [name=check]')) await box.check();
-  await sent(plain, 'button[value=resume]', /m=bulk/);
+  await sent(plain, 'button[value=resume]', /m=resume/);
   expect((await plain.$$('.row[data-status=new]')).length === 2, 'they are not resumed');
   await plain.check('[name=check] >> nth=0');
   await plain.click('button[value=delete]');
