@@ -158,7 +158,7 @@ impl MuteArgs {
     pub(super) fn run(self, data: &Path) -> Result<(), CliError> {
         let request = CreateWindow {
             project: self.project.project,
-            name: Name::parse("mute").unwrap_or_default(),
+            name: Name::parse(MaintenanceWindow::MUTE_NAME).unwrap_or_default(),
             tags: self.tags.to_tags(),
             times: WindowTimesInput {
                 minutes: Some(self.minutes),

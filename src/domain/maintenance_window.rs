@@ -60,6 +60,8 @@ pub enum WindowTimes {
 }
 
 impl MaintenanceWindow {
+    /// Name of a window that mutes alerts from now on.
+    pub const MUTE_NAME: &str = "mute";
     /// Maximum length of a recurring window in minutes: a week.
     pub const MAX_RECURRING_MINUTES: u64 = 7 * 24 * 60;
     /// Maximum length of a single window in minutes: 366 days.

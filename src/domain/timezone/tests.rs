@@ -54,3 +54,24 @@ fn utc_is_the_zone_of_that_name() {
     assert_eq!(Timezone::utc().name(), "UTC");
     assert_ne!(Timezone::utc(), Timezone::parse("Etc/UTC").unwrap());
 }
+
+#[test]
+fn local_times_follow_the_rules_of_the_zone() {
+    let riga = Timezone::parse("Europe/Riga").unwrap();
+    for (local, expected) in [
+        ("2026-11-20T22:00", Some("2026-11-20T20:00:00+00:00")),
+        ("2026-07-20 22:00", Some("2026-07-20T19:00:00+00:00")),
+        // Shown twice, and skipped.
+        ("2026-10-25T03:30", Some("2026-10-25T00:30:00+00:00")),
+        ("2026-03-29T03:30", Some("2026-03-29T01:30:00+00:00")),
+        ("tomorrow", None),
+        ("", None),
+    ] {
+        let parsed = riga.parse_local_time(local).map(|time| {
+            let mut text = String::new();
+            time.write_rfc3339_secs(&mut text);
+            text
+        });
+        assert_eq!(parsed.as_deref(), expected, "{local}");
+    }
+}

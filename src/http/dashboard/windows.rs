@@ -19,9 +19,6 @@ use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::domain::timezone::Timezone;
 use crate::operations::{OperationError, window};
 
-/// Name of a window that mutes alerts from now on, as `overdue mute` gives it.
-const MUTE_NAME: &str = "mute";
-
 /// Choices for the duration of a mute: minutes, and words.
 const MUTE_DURATIONS: [(&str, &str); 7] = [
     ("30", "30 minutes"),
@@ -82,8 +79,7 @@ pub(super) struct OpenWindow {
     pub(super) is_for_all: bool,
 }
 
-/// Returns the open windows of the project. `tags`: tags of a check that they must
-/// cover.
+/// Returns the open windows of the project. `tags`: tags of a check that they must cover.
 pub(super) fn open_windows(
     request: &PageRequest,
     tags: Option<&Tags>,
@@ -129,7 +125,7 @@ fn render_page(
     let mut rows: Vec<_> = windows
         .iter()
         .zip(covered)
-        .map(|(window, count)| WindowListItem::new(request, window, count))
+        .map(|(window, count)| WindowListItem::new(request, project.uuid, window, count))
         .collect();
     // Open ones are first.
     rows.sort_by_key(|row| (row.open_until.is_none(), row.is_over));
@@ -198,7 +194,12 @@ pub(super) async fn end(request: &PageRequest, uuid: Uuid) -> Result<PageRespons
 }
 
 impl WindowListItem {
-    fn new(request: &PageRequest, window: &MaintenanceWindow, covered: usize) -> Self {
+    fn new(
+        request: &PageRequest,
+        project: Uuid,
+        window: &MaintenanceWindow,
+        covered: usize,
+    ) -> Self {
         let formatter = request.time_formatter();
         let times = match &window.times {
             WindowTimes::Once { from, to } => formatter.span(*from, *to),
@@ -226,12 +227,7 @@ impl WindowListItem {
                 .open_until(request.now)
                 .map(|until| DisplayTime::clock_time(until, &formatter)),
             is_over: window.ended_before(request.now),
-            end: request.page_url(&Page::EndWindow(
-                request
-                    .project()
-                    .map_or(Uuid::nil(), |project| project.uuid),
-                window.uuid,
-            )),
+            end: request.page_url(&Page::EndWindow(project, window.uuid)),
         }
     }
 }
@@ -261,8 +257,8 @@ impl WindowInput {
                 ..WindowTimesInput::default()
             },
         };
-        let name = if self.form == MUTE_NAME {
-            MUTE_NAME
+        let name = if self.form == "mute" {
+            MaintenanceWindow::MUTE_NAME
         } else {
             &self.name
         };
