@@ -4,6 +4,8 @@
 use std::fmt::{Display, Write as _};
 
 /// An object that is being written. Members are written in the order of the calls.
+///
+/// Punctuation that stands together is appended together: lists have many short members.
 pub(crate) struct JsonObject<'a> {
     out: &'a mut String,
     is_empty: bool,
@@ -12,7 +14,6 @@ pub(crate) struct JsonObject<'a> {
 impl<'a> JsonObject<'a> {
     /// Begins an object at the end of a text.
     pub(crate) fn begin(out: &'a mut String) -> Self {
-        out.push('{');
         Self {
             out,
             is_empty: true,
@@ -21,34 +22,36 @@ impl<'a> JsonObject<'a> {
 
     /// Ends the object.
     pub(crate) fn end(self) {
-        self.out.push('}');
+        self.out.push_str(if self.is_empty { "{}" } else { "}" });
     }
 
-    /// Writes a member with a value written by `write`. The name is a constant and needs no
-    /// escapes.
-    pub(crate) fn member(&mut self, name: &str, write: impl FnOnce(&mut String)) -> &mut Self {
-        if !std::mem::take(&mut self.is_empty) {
-            self.out.push(',');
-        }
-        self.out.push('"');
+    /// Writes the name of a member, which is a constant and needs no escapes, and the text from the
+    /// end of the name to the value.
+    fn name(&mut self, name: &str, colon: &str) -> &mut String {
+        let is_first = std::mem::take(&mut self.is_empty);
+        self.out.push_str(if is_first { "{\"" } else { ",\"" });
         self.out.push_str(name);
-        self.out.push_str("\":");
-        write(self.out);
+        self.out.push_str(colon);
+        self.out
+    }
+
+    /// Writes a member with a value written by `write`. The name needs no escapes.
+    pub(crate) fn member(&mut self, name: &str, write: impl FnOnce(&mut String)) -> &mut Self {
+        write(self.name(name, "\":"));
         self
     }
 
     /// Writes a member with a text value.
     pub(crate) fn text(&mut self, name: &str, value: &str) -> &mut Self {
-        self.member(name, |out| write_string(out, value))
+        self.unescaped(name, |out| write_escaped(out, value))
     }
 
     /// Writes a member with a text that needs no escapes, such as a timestamp or a UUID.
     pub(crate) fn unescaped(&mut self, name: &str, write: impl FnOnce(&mut String)) -> &mut Self {
-        self.member(name, |out| {
-            out.push('"');
-            write(out);
-            out.push('"');
-        })
+        let out = self.name(name, "\":\"");
+        write(out);
+        out.push('"');
+        self
     }
 
     /// Like [`unescaped`](Self::unescaped) for an optional value; `None` becomes null.
@@ -60,7 +63,10 @@ impl<'a> JsonObject<'a> {
     ) -> &mut Self {
         match value {
             Some(value) => self.unescaped(name, |out| write(value, out)),
-            None => self.member(name, |out| out.push_str("null")),
+            None => {
+                self.name(name, "\":null");
+                self
+            }
         }
     }
 
@@ -71,9 +77,8 @@ impl<'a> JsonObject<'a> {
 
     /// Writes a member with `true` or `false`.
     pub(crate) fn boolean(&mut self, name: &str, value: bool) -> &mut Self {
-        self.member(name, |out| {
-            out.push_str(if value { "true" } else { "false" });
-        })
+        self.name(name, if value { "\":true" } else { "\":false" });
+        self
     }
 }
 
@@ -93,9 +98,15 @@ pub(crate) fn write_array<T>(
     out.push(']');
 }
 
-/// Writes a text in quotation marks, with the escapes that JSON requires (RFC 8259, section 7).
+/// Writes a text in quotation marks.
 pub(crate) fn write_string(out: &mut String, text: &str) {
     out.push('"');
+    write_escaped(out, text);
+    out.push('"');
+}
+
+/// Writes a text with the escapes that JSON requires between quotation marks (RFC 8259, section 7).
+fn write_escaped(out: &mut String, text: &str) {
     let mut rest = text;
     // Only ASCII is escaped, so every split is between characters.
     while let Some((plain, special)) = rest
@@ -114,7 +125,6 @@ pub(crate) fn write_string(out: &mut String, text: &str) {
         rest = characters.as_str();
     }
     out.push_str(rest);
-    out.push('"');
 }
 
 /// Writes a value that implements `Display`.
