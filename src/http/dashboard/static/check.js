@@ -44,3 +44,10 @@ const refresh = seldom(async () => {
 onFrame(() => refresh());
 // The page contains relative times.
 setInterval(() => { if (!document.hidden) refresh(); }, 60000);
+
+// The snippet that was opened last is open on the next page.
+const last = document.getElementById(localStorage.getItem('snippet'))?.closest('.tabs details');
+if (last) last.open = true;
+document.querySelector('.tabs').addEventListener('toggle', ({ target }) => {
+  if (target.open) localStorage.setItem('snippet', target.querySelector('pre').id);
+}, true);

@@ -1,0 +1,1 @@
+curl -fsS -m 10 --retry 3 -o /dev/null PING_URL

@@ -1,0 +1,1 @@
+overdue run PING_URL -- /path/to/job
