@@ -38,6 +38,11 @@ id! {
     DeliveryNumber;
 }
 
+impl ChannelId {
+    /// Stands for no channel, in the record of an alert that has none. Real ids begin with 1.
+    pub const NONE: Self = Self(0);
+}
+
 /// Parses a UUID of the form 8-4-4-4-12, with digits in either case. Returns `None` for every other
 /// form (braces, `urn:`, no hyphens).
 pub fn parse_hyphenated_uuid(text: &str) -> Option<Uuid> {

@@ -85,7 +85,7 @@ impl WorkingState {
             NotificationState::Pending { reason, .. } => {
                 let row = OutboxRow {
                     flip: previous,
-                    ..self.new_outbox_row(ChannelId(0), check, AlertEvent::Down, flip.at, now)
+                    ..self.new_outbox_row(ChannelId::NONE, check, AlertEvent::Down, flip.at, now)
                 };
                 self.log_delivery(
                     &row,
@@ -130,7 +130,7 @@ impl WorkingState {
         self.effects.unnotified_checks.push((check.id, unnotified));
         // Each disabled channel has a delivery of its own.
         if unnotified != UnnotifiedReason::Disabled {
-            let row = self.new_outbox_row(ChannelId(0), check, AlertEvent::Down, at, now);
+            let row = self.new_outbox_row(ChannelId::NONE, check, AlertEvent::Down, at, now);
             self.log_delivery(
                 &row,
                 DeliveryResult::Skipped,
@@ -231,7 +231,7 @@ impl WorkingState {
         }
         if check.state.is_alert_held() {
             let row = self.new_outbox_row(
-                ChannelId(0),
+                ChannelId::NONE,
                 check,
                 AlertEvent::Down,
                 check.state.changed,

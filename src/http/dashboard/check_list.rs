@@ -31,7 +31,7 @@ use bulk::BulkFormInput;
 pub(super) use bulk::apply_bulk_action;
 pub(super) use list_return::ListReturn;
 pub(super) use query::DisplayStatus;
-use query::{CheckListFilter, CheckListItem, CheckListQuery, SortKey, sort_page};
+use query::{CheckListFilter, CheckListItem, CheckListQuery, SortKey, compare_natural, sort_page};
 use row::CheckListRow;
 pub(super) use row::{Next, last_run_duration};
 
@@ -295,7 +295,8 @@ impl CheckList {
             worst: *worst,
             is_on: query.tags.contains(tag),
         });
-        let tags = tags.collect();
+        let mut tags: Vec<_> = tags.collect();
+        tags.sort_by(|one, other| compare_natural(&one.tag, &other.tag));
         let all = scan.all;
         let found = scan.items.len();
         let example_url = if all == 0 {

@@ -188,6 +188,9 @@ fn finished_row(request: &PageRequest, delivery: &DeliveryRecord) -> CheckDelive
 
 /// Name of a channel, or the title of its kind.
 fn channel_title(state: &State, channel: ChannelId) -> String {
+    if channel == ChannelId::NONE {
+        return "no channel".into();
+    }
     let name = state
         .channel(channel)
         .map(|channel| match channel.name.as_str() {

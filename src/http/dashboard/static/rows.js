@@ -185,7 +185,7 @@ const refresh = seldom(async () => {
 const often = seldom(refresh, 8);
 onFrame(frame => {
   if (document.getElementById('waiting')) {
-    if (frame.whole || frame.edited.length) location.reload();
+    if (frame.whole || frame.edited.length) undisturbed().then(() => location.reload());
     return;
   }
   if (frame.counts) count(frame.counts);
