@@ -102,7 +102,7 @@ impl AdminRequest for ListDeliveries {
             project: context.project_filter(project)?,
             channel: channel.map(|channel| channel.id),
             check: check.map(|check| check.id),
-            only_failed: self.failed,
+            result: self.failed.then_some(DeliveryResult::Failed),
         };
         // A u32 fits a usize on every target with sockets.
         let limit = self.limit as usize;
@@ -219,7 +219,7 @@ impl AdminRequest for RetryDelivery {
     type Output = QueuedDelivery;
 
     async fn run(self, context: &AdminContext) -> Result<QueuedDelivery, AdminError> {
-        let number = delivery::retry(context.handle(), self.number).await?;
+        let number = delivery::retry(context.handle(), None, self.number).await?;
         Ok(QueuedDelivery { number })
     }
 }

@@ -42,6 +42,7 @@ mod check;
 mod check_list;
 mod choose_password;
 mod cookie;
+mod deliveries;
 mod export_project;
 mod form_data;
 mod layout;

@@ -23,8 +23,8 @@ pub struct DeliveryFilter {
     pub channel: Option<ChannelId>,
     /// Check that they are about.
     pub check: Option<CheckId>,
-    /// True to match only failed deliveries.
-    pub only_failed: bool,
+    /// Result of the deliveries. A waiting delivery has none.
+    pub result: Option<DeliveryResult>,
 }
 
 /// Delivery that waits for its first or another attempt.
@@ -38,7 +38,7 @@ pub struct WaitingDelivery {
 /// Returns the newest deliveries that wait for their first or another attempt, newest first, at
 /// most `limit`.
 pub fn list_waiting(handle: &Handle, filter: DeliveryFilter, limit: usize) -> Vec<WaitingDelivery> {
-    if filter.only_failed {
+    if filter.result.is_some() {
         return Vec::new();
     }
     handle.with_state(|state| {
@@ -93,9 +93,23 @@ impl DeliveryFilter {
         self.channel
             .is_none_or(|channel| delivery.channel == channel)
             && self.check.is_none_or(|check| delivery.check == check)
-            && (!self.only_failed || delivery.result == DeliveryResult::Failed)
+            && self.result.is_none_or(|result| delivery.result == result)
             && self.project.is_none_or(of_project)
     }
+}
+
+/// Returns the newest deliveries with numbers below `before` that match a filter, newest first, at
+/// most `limit`. It waits for the disk.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn list_before(
+    handle: &Handle,
+    filter: DeliveryFilter,
+    before: DeliveryNumber,
+    limit: usize,
+) -> Result<Vec<DeliveryRecord>, StoreError> {
+    handle.deliveries(before, limit, |delivery| filter.matches(handle, delivery))
 }
 
 /// Returns the newest deliveries that match a filter, newest first, at most `limit`.
@@ -109,20 +123,29 @@ pub async fn list(
 ) -> Result<Vec<DeliveryRecord>, OperationError> {
     let newest = DeliveryNumber(u64::MAX);
     read_blocking(handle, move |handle| {
-        handle.deliveries(newest, limit, |delivery| filter.matches(handle, delivery))
+        list_before(handle, filter, newest, limit)
     })
     .await
 }
 
-/// Queues a failed delivery again. Returns its new number.
+/// Queues a failed delivery again. Returns its new number. `project`: the project that it must
+/// belong to.
 ///
 /// # Errors
 /// If there is no such delivery, it did not fail or was about no check, its check or its channel is
 /// gone, the channel is disabled, the check has changed since and the channel only gets the current
 /// state, or the writer does not answer.
-pub async fn retry(handle: &Handle, number: u64) -> Result<u64, OperationError> {
+pub async fn retry(
+    handle: &Handle,
+    project: Option<ProjectId>,
+    number: u64,
+) -> Result<u64, OperationError> {
+    let filter = DeliveryFilter {
+        project,
+        ..DeliveryFilter::default()
+    };
     let before = DeliveryNumber(number.saturating_add(1));
-    let newest = read_blocking(handle, move |handle| handle.deliveries(before, 1, |_| true))
+    let newest = read_blocking(handle, move |handle| list_before(handle, filter, before, 1))
         .await?
         .pop();
     let delivery = newest

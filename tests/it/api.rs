@@ -67,7 +67,7 @@ impl TestServer {
     }
 
     /// Pings a check.
-    async fn ping(&self, check: &Value, rest: &str) {
+    pub(crate) async fn ping(&self, check: &Value, rest: &str) {
         let answer = self
             .get(&format!("/ping/{}{rest}", text(check, "uuid")))
             .await;

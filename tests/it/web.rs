@@ -4,6 +4,7 @@ mod browser;
 mod bulk;
 mod check;
 mod confirmation;
+mod deliveries;
 mod integrations;
 mod list;
 mod live_updates;

@@ -129,7 +129,7 @@ exports.go = async ({ server, open, expect, thorough }) => {
     await page.click('button:has-text("Create recurring window")');
     await page.waitForSelector('.notice:has-text("Maintenance window created.")');
     await clean('the name of a window');
-    for (const part of ['', 'integrations/', 'badges/', 'windows/']) await visit(list.replace('checks/', part || 'checks/'));
+    for (const part of ['', 'integrations/', 'badges/', 'deliveries/', 'windows/']) await visit(list.replace('checks/', part || 'checks/'));
   }
   expect(port, 'no mail was sent');
 };

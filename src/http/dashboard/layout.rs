@@ -196,6 +196,16 @@ impl Layout {
         self.link_to(&Page::Badges(*project))
     }
 
+    /// URL of the deliveries of a project.
+    pub(crate) fn deliveries(&self, project: &Uuid) -> String {
+        self.link_to(&Page::Deliveries(*project))
+    }
+
+    /// True on the page of deliveries.
+    pub(crate) fn is_on_deliveries(&self) -> bool {
+        matches!(self.page, Some(Page::Deliveries(_)))
+    }
+
     /// URL of the maintenance windows of a project.
     pub(crate) fn windows(&self, project: &Uuid) -> String {
         self.link_to(&Page::Windows(*project))

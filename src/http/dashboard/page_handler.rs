@@ -21,8 +21,8 @@ use super::page_request::{PageRequest, PendingRequest, Query};
 use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight, Scope};
 use super::{
     DashboardState, account, add_project, assets, badges, channels, chapters, check, check_list,
-    choose_password, export_project, live_updates, machines, project_list, project_settings,
-    second_step, session_expired, sign_in, system, totp, users, viewer, windows,
+    choose_password, deliveries, export_project, live_updates, machines, project_list,
+    project_settings, second_step, session_expired, sign_in, system, totp, users, viewer, windows,
 };
 use crate::http::common::client_address::Peer;
 use crate::http::common::reply::{self, HttpError, HttpReply};
@@ -145,6 +145,7 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::Key(_, key) => project_settings::show_key(request, *key),
         Page::Badges(_) => badges::show(request),
         Page::Windows(_) => windows::show(request),
+        Page::Deliveries(_) => deliveries::show(request),
         Page::System() => system::show(request),
         Page::Machines() => machines::show(request),
         Page::Users() => users::show(request),
@@ -181,6 +182,7 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         | Page::AccountSessions()
         | Page::Bulk(_)
         | Page::EndWindow(..)
+        | Page::RetryDelivery(..)
         | Page::ChecksOfChannel(_)
         | Page::TestChannel(_)
         | Page::EnableChannel(_)
@@ -229,6 +231,7 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::Bulk(_) => check_list::apply_bulk_action(request, form).await,
         Page::Windows(_) => windows::create(&request, &form).await,
         Page::EndWindow(_, window) => windows::end(&request, *window).await,
+        Page::RetryDelivery(_, number) => deliveries::retry(&request, *number).await,
         Page::AddChannel(..) => channels::create_channel(request, form).await,
         Page::EditChannel(_) => channels::update_channel(request, form).await,
         Page::ChecksOfChannel(_) => channels::set_checks(&request, &form).await,
@@ -237,6 +240,7 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::DeleteChannel(_) => channels::delete_channel(&request).await,
         // These pages have no form, as the table of routes states.
         Page::Badges(_)
+        | Page::Deliveries(_)
         | Page::System()
         | Page::Machines()
         | Page::Settings(_)

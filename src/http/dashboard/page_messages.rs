@@ -84,6 +84,10 @@ const FLASH_MESSAGES: &[FlashMessage] = &[
         text: "Maintenance window ended. Checks that went down in it and are still down alert now.",
     },
     FlashMessage {
+        code: "delivery-retried",
+        text: "Queued again. The list shows the result.",
+    },
+    FlashMessage {
         code: "paused",
         text: "Paused. No alerts are sent about this check.",
     },

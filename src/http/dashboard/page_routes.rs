@@ -204,6 +204,12 @@ pages! {
     /// Ends a maintenance window.
     EndWindow(project: Uuid, window: Uuid) of Scope::Project(*project),
         ["projects" project "windows" window "remove"], post Write;
+    /// Deliveries of a project's alerts.
+    Deliveries(project: Uuid) of Scope::Project(*project),
+        ["projects" project "deliveries"], get Read;
+    /// Sends an alert again.
+    RetryDelivery(project: Uuid, number: u64) of Scope::Project(*project),
+        ["projects" project "deliveries" number "retry"], post Write;
     /// List of users, with a form to invite one.
     Users() of Scope::Server, ["users"], get Owner, post Owner;
     /// A user.

@@ -200,7 +200,7 @@ fn a_failed_delivery_is_sent_again_unless_it_is_out_of_date() {
     let to_hook = give_up(&service, hook)[0];
     let to_mail = give_up(&service, mail)[0];
     let never_tried = to_mail;
-    let retry = |number| service.run(delivery::retry(&service.handle, number));
+    let retry = |number| service.run(delivery::retry(&service.handle, None, number));
     let waiting = || {
         service.handle.with_state(|state| {
             state
@@ -223,7 +223,7 @@ fn a_failed_delivery_is_sent_again_unless_it_is_out_of_date() {
     let failed = list(
         &service,
         DeliveryFilter {
-            only_failed: true,
+            result: Some(DeliveryResult::Failed),
             ..DeliveryFilter::default()
         },
     )
@@ -388,7 +388,7 @@ fn deliveries_are_found_by_project_channel_check_and_outcome() {
         (none, 3),
         (
             DeliveryFilter {
-                only_failed: true,
+                result: Some(DeliveryResult::Failed),
                 ..none
             },
             2,
@@ -403,7 +403,7 @@ fn deliveries_are_found_by_project_channel_check_and_outcome() {
         (
             DeliveryFilter {
                 project: Some(two.id),
-                only_failed: true,
+                result: Some(DeliveryResult::Failed),
                 ..none
             },
             0,

@@ -4,17 +4,14 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::channels::alert_text;
-use crate::channels::transport_reply::visible_error;
-use crate::domain::alert::{AlertEvent, ChannelHealth, DeliveryRecord, DeliveryResult, OutboxRow};
+use crate::domain::alert::DeliveryRecord;
 use crate::domain::check::Check;
-use crate::domain::formatting::format_count;
-use crate::domain::ids::{ChannelId, DeliveryNumber};
+use crate::domain::ids::DeliveryNumber;
 use crate::domain::project::Channel;
-use crate::engine::state::State;
+use crate::http::dashboard::deliveries::DeliveryItem;
 use crate::http::dashboard::page_error::PageError;
 use crate::http::dashboard::page_request::PageRequest;
-use crate::http::dashboard::page_routes::{Page, RequiredRight};
-use crate::http::dashboard::time_display::DisplayTime;
+use crate::http::dashboard::page_routes::Page;
 use crate::operations::channel::{ChannelStatus, unnotified_reason};
 
 /// Maximum number of deliveries shown.
@@ -39,19 +36,6 @@ impl CheckChannelRow {
     pub(super) fn is_notified(&self) -> bool {
         self.is_assigned || self.covers_every_check
     }
-}
-
-/// A delivery that is waiting or finished.
-pub(super) struct CheckDeliveryRow {
-    /// Name of the channel.
-    pub(super) channel: String,
-    pub(super) event: &'static str,
-    /// Style of the result.
-    pub(super) style: &'static str,
-    pub(super) outcome: &'static str,
-    pub(super) at: DisplayTime,
-    /// Reason for a failure or a delay.
-    pub(super) reason: String,
 }
 
 /// Reason why alerts about the check reach no recipient.
@@ -100,7 +84,7 @@ pub(super) fn channel_rows(
 pub(super) fn delivery_rows(
     request: &PageRequest,
     check: &Check,
-) -> Result<Vec<CheckDeliveryRow>, PageError> {
+) -> Result<Vec<DeliveryItem>, PageError> {
     let mut waiting: Vec<_> = request.handle().with_state(|state| {
         state
             .outbox
@@ -112,7 +96,7 @@ pub(super) fn delivery_rows(
     let mut sent: Vec<_> = waiting
         .into_iter()
         .take(MAX_SHOWN)
-        .map(|(row, is_sending)| pending_row(request, &row, is_sending))
+        .map(|(row, is_sending)| DeliveryItem::of_waiting(request, &row, is_sending))
         .collect();
     let is_wanted = |delivery: &DeliveryRecord| delivery.check == check.id;
     let found = request.handle().recent_deliveries(
@@ -124,91 +108,10 @@ pub(super) fn delivery_rows(
     sent.extend(
         found
             .into_iter()
-            .map(|delivery| finished_row(request, &delivery)),
+            .map(|delivery| DeliveryItem::of_finished(request, &delivery)),
     );
     sent.truncate(MAX_SHOWN);
     Ok(sent)
-}
-
-/// Row of a message that waits for its first or next attempt.
-fn pending_row(request: &PageRequest, row: &OutboxRow, is_sending: bool) -> CheckDeliveryRow {
-    let may_write = request.is_allowed(RequiredRight::Write);
-    request.handle().with_state(|state| {
-        let health = state.channel(row.channel).map(|channel| &channel.health);
-        let (outcome, reason) = match health {
-            Some(ChannelHealth {
-                disabled: Some((_, reason)),
-                ..
-            }) => ("held", visible_error(reason, may_write).to_owned()),
-            _ if is_sending => ("sending", String::new()),
-            Some(ChannelHealth {
-                failing: Some((_, reason)),
-                ..
-            }) if row.attempts > 0 => (
-                "not delivered yet",
-                format!(
-                    "{}; tried {}",
-                    visible_error(reason, may_write),
-                    format_count(row.attempts.into(), "time")
-                ),
-            ),
-            _ => ("waiting", String::new()),
-        };
-        let style = if reason.is_empty() { "running" } else { "late" };
-        CheckDeliveryRow {
-            channel: channel_title(state, row.channel),
-            event: event_text(row.event),
-            style,
-            outcome,
-            at: DisplayTime::relative(row.queued, &request.time_formatter()),
-            reason,
-        }
-    })
-}
-
-fn finished_row(request: &PageRequest, delivery: &DeliveryRecord) -> CheckDeliveryRow {
-    let (style, outcome) = match delivery.result {
-        DeliveryResult::Delivered => ("up", "delivered"),
-        DeliveryResult::Failed => ("down", "not delivered"),
-        DeliveryResult::Superseded => ("paused", "superseded"),
-        DeliveryResult::Skipped => ("paused", "skipped"),
-    };
-    CheckDeliveryRow {
-        channel: request
-            .handle()
-            .with_state(|state| channel_title(state, delivery.channel)),
-        event: event_text(delivery.event),
-        style,
-        outcome,
-        at: DisplayTime::relative(delivery.finished, &request.time_formatter()),
-        reason: visible_error(&delivery.reason, request.is_allowed(RequiredRight::Write))
-            .to_owned(),
-    }
-}
-
-/// Name of a channel, or the title of its kind.
-fn channel_title(state: &State, channel: ChannelId) -> String {
-    if channel == ChannelId::NONE {
-        return "no channel".into();
-    }
-    let name = state
-        .channel(channel)
-        .map(|channel| match channel.name.as_str() {
-            "" => channel.settings.kind().title.to_owned(),
-            name => name.to_owned(),
-        });
-    name.unwrap_or_else(|| "a deleted channel".into())
-}
-
-fn event_text(event: AlertEvent) -> &'static str {
-    match event {
-        AlertEvent::Down => "went down",
-        AlertEvent::Up => "is up again",
-        AlertEvent::Closed => "incident closed",
-        AlertEvent::StillDown => "is still down",
-        AlertEvent::Test => "test",
-        AlertEvent::Notice => "notice",
-    }
 }
 
 /// Names and pages of the parents of the check.

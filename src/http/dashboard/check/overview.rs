@@ -4,7 +4,7 @@ use askama::Template;
 
 use super::history::{self, UptimeBar, UptimeMonth};
 use super::log::{self, LogRow, MAX_PINGS_READ};
-use super::notifications::{self, CheckChannelRow, CheckDeliveryRow};
+use super::notifications::{self, CheckChannelRow};
 use super::ping_details::{OutputExcerpt, output_excerpt};
 use super::plot::{self, DurationPlot};
 use super::schedule_preview::{UpcomingRun, upcoming_runs};
@@ -21,6 +21,7 @@ use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 use crate::domain::timezone_mismatch::{self, TimezoneMismatch, find_matching_timezone};
 use crate::domain::uptime;
+use crate::http::dashboard::deliveries::{DeliveryItem, deliveries_url};
 use crate::http::dashboard::layout::Layout;
 use crate::http::dashboard::live_updates::LiveSubscription;
 use crate::http::dashboard::page_error::PageError;
@@ -90,7 +91,7 @@ struct CheckStatusPanel {
     next: Vec<UpcomingRun>,
     clock_changes: Vec<String>,
     /// Last deliveries about the check.
-    deliveries: Vec<CheckDeliveryRow>,
+    deliveries: Vec<DeliveryItem>,
     overall: Option<String>,
     bar: UptimeBar,
     months: Vec<UptimeMonth>,
@@ -185,6 +186,7 @@ struct CheckLinks {
     zone: String,
     log: String,
     all_channels: String,
+    deliveries: String,
 }
 
 /// Recent pings and flips of the check.
@@ -413,6 +415,7 @@ fn failure_threshold_text(check: &Check) -> String {
 
 fn check_links(request: &PageRequest, check: &Check) -> CheckLinks {
     let uuid = check.uuid;
+    let project = request.project().ok().map(|project| project.uuid);
     CheckLinks {
         pause: request.page_url_with_return(&Page::PauseCheck(uuid)),
         resume: request.page_url_with_return(&Page::ResumeCheck(uuid)),
@@ -423,10 +426,12 @@ fn check_links(request: &PageRequest, check: &Check) -> CheckLinks {
         channels: request.page_url_with_return(&Page::ChannelsOfCheck(uuid)),
         zone: request.page_url_with_return(&Page::ZoneOfCheck(uuid)),
         log: request.page_url_with_return(&Page::Log(uuid)),
-        all_channels: request.project().map_or_else(
-            |_| String::new(),
-            |project| request.page_url(&Page::Channels(project.uuid)),
-        ),
+        all_channels: project.map_or_else(String::new, |project| {
+            request.page_url(&Page::Channels(project))
+        }),
+        deliveries: project.map_or_else(String::new, |project| {
+            deliveries_url(request, project, check)
+        }),
     }
 }
 

@@ -45,6 +45,17 @@ if (here.searchParams.has('m')) {
 // Links back to a list keep its last filter, order and page.
 for (const link of document.querySelectorAll('a[data-back]')) link.search = sessionStorage.getItem(link.pathname) ?? link.search;
 
+// Shows the choice in a form of filters at once.
+const chosen = sessionStorage.getItem('chosen');
+sessionStorage.removeItem('chosen');
+for (const form of document.querySelectorAll('form[data-auto]')) {
+  if (chosen) form.elements[chosen]?.focus();
+  form.addEventListener('change', ({ target }) => {
+    sessionStorage.setItem('chosen', [...form.elements].indexOf(target));
+    form.requestSubmit();
+  });
+}
+
 // Copies a text. Pages over plain HTTP have no clipboard API: there the text is selected and copied by a command.
 export async function copy(text) {
   if (navigator.clipboard) {
