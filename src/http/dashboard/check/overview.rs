@@ -147,7 +147,7 @@ impl CheckStatusPanel {
             bar: history::uptime_bar(&history, &viewer_times),
             months: history::monthly_uptime(&history, &viewer_times),
             cut: history.incomplete_before.map(|cut| viewer_times.at(cut)),
-            plot: plot::plot_durations(&runs),
+            plot: plot::plot_durations(&runs, &viewer_times),
             runs: run_rows(&runs, &times),
             output: activity
                 .failed_ping(check)
