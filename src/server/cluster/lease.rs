@@ -386,17 +386,23 @@ mod tests {
     use crate::domain::timestamp::Timestamp;
     use crate::util::clock::ManualClock;
 
-    #[test]
-    fn a_lease_expires_while_the_machine_is_suspended() {
-        let clock = ManualClock::at(Timestamp::from_micros(0));
+    /// Returns a lease of five seconds from the start of the clock, in an etcd that does not
+    /// answer.
+    fn new_lease(clock: &Arc<ManualClock>) -> Lease {
         let [closed] = free_ports();
         let etcd = test_client(vec![local_endpoint(closed)], None, None).unwrap();
-        let lease = Lease::new(
+        Lease::new(
             ClusterLog::new(etcd, "test"),
             (Bytes::new(), LeaseRow::default()),
             (Duration::ZERO, Duration::from_secs(5)),
-            Clock::Manual(Arc::clone(&clock)),
-        );
+            Clock::Manual(Arc::clone(clock)),
+        )
+    }
+
+    #[test]
+    fn a_lease_expires_while_the_machine_is_suspended() {
+        let clock = ManualClock::at(Timestamp::from_micros(0));
+        let lease = new_lease(&clock);
         assert_eq!(lease.time_left(), Duration::from_secs(4));
         clock.advance_secs(1);
         lease.end_if_expired();
@@ -416,14 +422,7 @@ mod tests {
     #[test]
     fn a_machine_that_was_paused_answers_nothing_once_another_one_may_lead() {
         let clock = ManualClock::at(Timestamp::from_secs(1_800_000_000));
-        let [closed] = free_ports();
-        let etcd = test_client(vec![local_endpoint(closed)], None, None).unwrap();
-        let lease = Lease::new(
-            ClusterLog::new(etcd, "test"),
-            (Bytes::new(), LeaseRow::default()),
-            (Duration::ZERO, Duration::from_secs(5)),
-            Clock::Manual(Arc::clone(&clock)),
-        );
+        let lease = new_lease(&clock);
         clock.advance_secs(3);
         assert!(lease.is_valid());
         clock.advance_secs(2);

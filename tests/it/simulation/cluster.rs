@@ -187,8 +187,8 @@ impl SimulatedWorld {
         self.wait_for_leader(kept.as_ref())
     }
 
-    /// Stops the leader in order, and lets another machine lead.
-    pub(super) fn hand_over(&mut self) -> WorldResult {
+    /// Stops the engine in order. Returns what it must have after its next start.
+    pub(super) fn stop_in_order(&mut self) -> Result<RestartSnapshot, String> {
         let (handle, mut writer) = self.engine.take().expect("the engine is open");
         handle.close();
         let mut steps = 0;
@@ -196,8 +196,12 @@ impl SimulatedWorld {
             steps += 1;
             same!(steps < 10_000, true, "the writer stops");
         }
-        let kept = RestartSnapshot::of(&handle);
-        drop((handle, writer));
+        Ok(RestartSnapshot::of(&handle))
+    }
+
+    /// Stops the leader in order, and lets another machine lead.
+    pub(super) fn hand_over(&mut self) -> WorldResult {
+        let kept = self.stop_in_order()?;
         self.cluster().end_leadership(None);
         self.wait_for_leader(Some(&kept))
     }

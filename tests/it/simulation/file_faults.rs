@@ -126,15 +126,7 @@ impl SimulatedWorld {
         let failing = self.random_failure();
         let after = operations_before_fault(&self.rng, 24);
         self.disk.fail_operations_after(failing, after);
-        let (handle, mut writer) = self.engine.take().expect("the engine is open");
-        handle.close();
-        let mut steps = 0;
-        while writer.step(false).map_err(|ended| format!("{ended:?}"))? {
-            steps += 1;
-            same!(steps < 10_000, true, "the writer stops");
-        }
-        let kept = RestartSnapshot::of(&handle);
-        drop((handle, writer));
+        let kept = self.stop_in_order()?;
         if self.rng.chance(50) {
             self.disk.power_off();
             self.disk.power_on(&self.rng);

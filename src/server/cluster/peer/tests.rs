@@ -1,6 +1,6 @@
 //! Tests of the peer port on loopback addresses.
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
 use super::*;
@@ -62,6 +62,23 @@ fn tls_of(authority: &TestAuthority) -> Option<PeerTls> {
     Some(PeerTls::new(&pem).unwrap())
 }
 
+/// Asserts that both ends of a connection read what the other one writes, until it closes.
+async fn assert_connected(
+    near: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    mut far: impl AsyncRead + AsyncWrite + Unpin,
+) {
+    near.write_all(b"question").await.unwrap();
+    near.shutdown().await.unwrap();
+    let mut text = String::new();
+    far.read_to_string(&mut text).await.unwrap();
+    assert_eq!(text, "question");
+    far.write_all(b"answer").await.unwrap();
+    drop(far);
+    text.clear();
+    near.read_to_string(&mut text).await.unwrap();
+    assert_eq!(text, "answer");
+}
+
 #[tokio::test]
 async fn tls_between_machines_verifies_both_sides() {
     let authority = TestAuthority::new();
@@ -75,18 +92,9 @@ async fn tls_between_machines_verifies_both_sides() {
         connected.await.map_err(|error| error.to_string())
     };
     let mut near = connect(SECRET, tls_of(&authority)).await.unwrap();
-    let (mut far, client) = listener.accept().await.unwrap();
+    let (far, client) = listener.accept().await.unwrap();
     assert_eq!(client, header.client);
-    near.write_all(b"question").await.unwrap();
-    near.shutdown().await.unwrap();
-    let mut text = String::new();
-    far.read_to_string(&mut text).await.unwrap();
-    assert_eq!(text, "question");
-    far.write_all(b"answer").await.unwrap();
-    drop(far);
-    text.clear();
-    near.read_to_string(&mut text).await.unwrap();
-    assert_eq!(text, "answer");
+    assert_connected(&mut near, far).await;
 
     // The certificate does not replace the secret, nor the secret the certificate.
     let error = connect(b"another secret of a cluster", tls_of(&authority))
@@ -157,18 +165,9 @@ async fn a_connection_reaches_its_service_with_the_address_of_the_client() {
         let mut near = connect(&port, b"a common secret of the cluster", header)
             .await
             .unwrap();
-        let (mut far, address) = listener.accept().await.unwrap();
+        let (far, address) = listener.accept().await.unwrap();
         assert_eq!(address, header.client);
-        near.write_all(b"question").await.unwrap();
-        near.shutdown().await.unwrap();
-        let mut text = String::new();
-        far.read_to_string(&mut text).await.unwrap();
-        assert_eq!(text, "question");
-        far.write_all(b"answer").await.unwrap();
-        drop(far);
-        text.clear();
-        near.read_to_string(&mut text).await.unwrap();
-        assert_eq!(text, "answer");
+        assert_connected(&mut near, far).await;
     }
 }
 
