@@ -18,7 +18,7 @@ use crate::channels::transport_reply::visible_error;
 use crate::domain::alert::{AlertEvent, ChannelHealth, DeliveryRecord, DeliveryResult, OutboxRow};
 use crate::domain::check::Check;
 use crate::domain::formatting::format_count;
-use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber};
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, parse_hyphenated_uuid};
 use crate::engine::state::State;
 use crate::operations::delivery::{self, DeliveryFilter};
 
@@ -95,26 +95,36 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     let project = request.project()?;
     let view = DeliveryView::from_query(request)?;
     let handle = request.handle();
-    let mut rows = Vec::new();
-    if view.before.is_none() && matches!(view.result, "" | WAITING) {
-        for waiting in delivery::list_waiting(handle, view.filter, DELIVERIES_PER_PAGE) {
-            rows.push(DeliveryListItem::of_waiting(request, &waiting.row));
+    let waiting = match view.before {
+        None if matches!(view.result, "" | WAITING) => {
+            delivery::list_waiting(handle, view.filter, DELIVERIES_PER_PAGE)
         }
-    }
-    let mut older = None;
-    if view.result != WAITING {
-        let before = view.before.unwrap_or(DeliveryNumber(u64::MAX));
-        let found = delivery::list_before(handle, view.filter, before, DELIVERIES_PER_PAGE + 1)?;
-        if found.len() > DELIVERIES_PER_PAGE {
-            older = found
-                .get(DELIVERIES_PER_PAGE - 1)
-                .map(|last| view.url(request, Some(last.number)));
+        _ => Vec::new(),
+    };
+    let finished = match view.result {
+        WAITING => Vec::new(),
+        _ => {
+            let before = view.before.unwrap_or(DeliveryNumber(u64::MAX));
+            delivery::list_before(handle, view.filter, before, DELIVERIES_PER_PAGE + 1)?
         }
-        let shown = found.iter().take(DELIVERIES_PER_PAGE);
-        rows.extend(
-            shown.map(|record| DeliveryListItem::of_finished(request, project.uuid, record)),
-        );
-    }
+    };
+    let (shown, rest) = finished.split_at(finished.len().min(DELIVERIES_PER_PAGE));
+    let older = shown
+        .last()
+        .filter(|_| !rest.is_empty())
+        .map(|last| view.url(request, Some(last.number)));
+    // A message that was finished in the meantime is in both lists.
+    let is_waiting = |row: &OutboxRow| shown.iter().all(|record| record.number != row.number);
+    let rows = waiting
+        .iter()
+        .filter(|waiting| is_waiting(&waiting.row))
+        .map(|waiting| DeliveryListItem::of_waiting(request, &waiting.row))
+        .chain(
+            shown
+                .iter()
+                .map(|record| DeliveryListItem::of_finished(request, project.uuid, record)),
+        )
+        .collect();
     let channels = handle.with_state(|state| {
         let channels = state.project(project.id).into_iter();
         let mut channels: Vec<_> = channels
@@ -133,7 +143,7 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
         layout: request.layout("Deliveries"),
         page_url: request.page_url(&request.page),
         channels,
-        channel: view.channel.to_owned(),
+        channel: view.channel.to_ascii_lowercase(),
         results: RESULTS,
         result: view.result.to_owned(),
         check,
@@ -169,14 +179,13 @@ impl<'a> DeliveryView<'a> {
         let check = query.get("check");
         let result = query.get("result");
         let find_channel = |state: &State| {
+            let uuid = parse_hyphenated_uuid(channel)?;
             let channels = &state.project(project)?.channels;
-            let found = channels
-                .values()
-                .find(|found| found.uuid.to_string() == channel);
+            let found = channels.values().find(|found| found.uuid == uuid);
             found.map(|found| found.id)
         };
         let find_check = |state: &State| {
-            let found = state.check_by_uuid(check.parse().ok()?)?;
+            let found = state.check_by_uuid(parse_hyphenated_uuid(check)?)?;
             (found.project == project).then_some(found.id)
         };
         let channel_id = request.handle().with_state(find_channel);

@@ -46,9 +46,9 @@ if (here.searchParams.has('m')) {
 for (const link of document.querySelectorAll('a[data-back]')) link.search = sessionStorage.getItem(link.pathname) ?? link.search;
 
 // Shows the choice in a form of filters at once.
-const chosen = sessionStorage.getItem('chosen');
-sessionStorage.removeItem('chosen');
 for (const form of document.querySelectorAll('form[data-auto]')) {
+  const chosen = sessionStorage.getItem('chosen');
+  sessionStorage.removeItem('chosen');
   if (chosen) form.elements[chosen]?.focus();
   form.addEventListener('change', ({ target }) => {
     sessionStorage.setItem('chosen', [...form.elements].indexOf(target));
