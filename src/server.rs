@@ -39,7 +39,7 @@ pub use log::LogFormat;
 use log::LogGuard;
 pub(crate) use machine_timezone::machine_timezone;
 pub(crate) use passed_sockets::passed_socket_count;
-use passed_sockets::{KeptSockets, PassedSockets};
+use passed_sockets::{KeptSockets, PassedSockets, reserve_descriptors};
 use shutdown::{stop_listeners, stop_writer};
 use signals::{HangupCount, StopSignals};
 use watchdog::LastActivity;
@@ -152,6 +152,16 @@ pub struct CertificateFiles {
 pub fn run(config: ServerConfig) -> Result<(), ServeError> {
     // Before there is a second thread, because this changes the environment.
     let passed = PassedSockets::take()?;
+    // Before the runtime opens its first descriptor.
+    let _reserved = config
+        .cluster
+        .is_some()
+        .then(|| {
+            let mail_addresses = config.mail.as_ref().map_or(0, |mail| mail.listen.len());
+            reserve_descriptors(passed.count() + config.listen.len() + mail_addresses)
+        })
+        .transpose()
+        .map_err(ServeError::System)?;
     let log = LogGuard::start(config.log, config.log_format).map_err(ServeError::System)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");

@@ -1,9 +1,10 @@
 //! Listening sockets that are passed on to a program (sd_listen_fds(3)): by a supervisor to this
 //! process, or by this process when it replaces its program. Connections wait in them meanwhile.
 
+use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::{Arc, Mutex};
 
 use command_fds::FdMapping;
@@ -81,6 +82,31 @@ impl PassedSockets {
             }
         }
         Ok(passed)
+    }
+
+    /// Number of the sockets.
+    pub(super) fn count(&self) -> usize {
+        self.http.len() + self.smtp.len()
+    }
+}
+
+/// Occupies the free descriptors among the first `count` after the standard ones, until the files
+/// are dropped.
+///
+/// When the program is replaced, the sockets get these numbers while the threads still run. If the
+/// runtime polled on one of them, it would then fail.
+///
+/// # Errors
+/// If no further descriptor can be opened.
+pub(super) fn reserve_descriptors(count: usize) -> io::Result<Vec<File>> {
+    let mut reserved = Vec::new();
+    loop {
+        let file = File::open("/dev/null")?;
+        let number = file.as_raw_fd().saturating_sub(FIRST_PASSED);
+        if usize::try_from(number).is_ok_and(|number| number >= count) {
+            return Ok(reserved);
+        }
+        reserved.push(file);
     }
 }
 

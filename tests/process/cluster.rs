@@ -346,6 +346,14 @@ fn no_acknowledged_ping_is_lost_when_leaders_fail() {
     cluster.wait_for_pings(&count);
     for fault in ["KILL", "TERM", "STOP", "KILL"] {
         let leader = cluster.wait_for_leader(None);
+        // The number of the first socket that is passed on at a restart is not one of the runtime.
+        let process = cluster.nodes[leader].as_ref().unwrap().id();
+        let first = std::fs::read_link(format!("/proc/{process}/fd/3")).unwrap();
+        let first = first.to_string_lossy();
+        assert!(
+            first == "/dev/null" || first.starts_with("socket:"),
+            "{first}"
+        );
         let signal = |cluster: &Cluster, signal| {
             cluster.nodes[leader].as_ref().unwrap().signal(signal);
         };
