@@ -90,11 +90,10 @@ impl PassedSockets {
     }
 }
 
-/// Occupies the free descriptors among the first `count` after the standard ones, until the files
-/// are dropped.
+/// Opens files that occupy the first `count` descriptors after the standard ones.
 ///
-/// When the program is replaced, the sockets get these numbers while the threads still run. If the
-/// runtime polled on one of them, it would then fail.
+/// A restart gives these numbers to the sockets while the threads still run. A thread that polls
+/// one of them would panic.
 ///
 /// # Errors
 /// If no further descriptor can be opened.
