@@ -20,6 +20,7 @@ mod load;
 mod metrics_query;
 mod query;
 mod replies;
+mod stale_view;
 pub mod state;
 mod state_read_guard;
 mod store_slot;
@@ -39,7 +40,7 @@ use crate::domain::ids::{CheckId, ProjectId};
 use crate::domain::project::BadgeSecret;
 use crate::domain::timestamp::Timestamp;
 use crate::metrics::Metrics;
-use crate::store::{Medium, ProgressReporter, StoreError};
+use crate::store::{Medium, ProgressReporter, Store, StoreError};
 use crate::util::clock::Clock;
 use crate::util::random::Random;
 use crate::util::sync::read;
@@ -57,6 +58,7 @@ pub use change_feed::{ChangeSet, ProjectSubscription};
 pub use channel_test::{ChannelTest, ChannelTestResult};
 pub use housekeeping::HousekeepingLimits;
 pub use replies::ReplyInbox;
+pub use stale_view::open_stale_view;
 pub use state::UnnotifiedReason;
 pub use throttle::{ServerLocation, Throttle};
 pub use writer::{Leadership, Writer, WriterExit};
@@ -143,6 +145,40 @@ struct Shared {
     answer_condition: OnceLock<AnswerCondition>,
     /// True if the database was new when it was opened.
     was_empty: bool,
+    /// Time of the data, if the engine has no writer.
+    as_of: Option<Timestamp>,
+}
+
+impl Shared {
+    /// Data of an engine without a writer: its queue is open, but nothing takes from it.
+    fn new(
+        store: Arc<Store>,
+        published: State,
+        (clock, random): (Clock, Random),
+        ping_body_limit: usize,
+    ) -> Self {
+        Self {
+            queue: CommandQueue::new(HousekeepingLimits::default().upload_threshold_bytes),
+            published: RwLock::new(published),
+            store: StoreSlot::new(store),
+            writable: AtomicBool::new(false),
+            writer_activity: WriterActivity::default(),
+            is_page_readable_again: AtomicBool::new(false),
+            reported_damage: Mutex::default(),
+            reply_routes: ReplyRoutes::default(),
+            key_updates: KeyUpdates::default(),
+            channel_tests: ChannelTestQueue::default(),
+            feed: Arc::default(),
+            metrics: Metrics::new(clock.now()),
+            clock,
+            random,
+            ping_body_limit,
+            transports: OnceLock::new(),
+            answer_condition: OnceLock::new(),
+            was_empty: false,
+            as_of: None,
+        }
+    }
 }
 
 /// Condition for answers from memory.

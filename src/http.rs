@@ -47,6 +47,7 @@ pub use api::{OpenApiParts, check_renderer};
 use connection_activity::ConnectionActivity;
 use connection_limit::ConnectionLimit;
 use header_limit::{HEADER_BUDGET_BYTES, HeaderLimit, HeaderReader};
+pub(crate) use routes::begins_stale_read;
 use slow_client::MinRateWriter;
 pub(crate) use slow_client::linger;
 pub(crate) use tls::HANDSHAKE_RECORD;
@@ -343,6 +344,9 @@ impl HttpServer {
             let mut reply = self.respond(request, info).await;
             if !self.0.handle.may_answer() {
                 reply = HttpError::Unavailable.to_text();
+            }
+            if let Some(as_of) = self.0.handle.as_of() {
+                reply = reply::with_as_of(reply, as_of);
             }
             reply = reply::with_nosniff(reply);
             drop(busy);

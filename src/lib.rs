@@ -58,8 +58,9 @@
 //! - Contents of the database file: [`store`], one file for each kind of row.
 //! - Durability of a batch, and what is on disk after a kill: `store::log`, `store::store_log`;
 //!   when the database is synced: `maintain_log` in `engine::writer::recovery`.
-//! - Operation of several machines: `server::cluster`; their status: `metrics::cluster`; the
-//!   database of a follower: `store::follower`, `server::cluster::replica`; the log of a leader:
+//! - Operation of several machines: `server::cluster`; their status: `metrics::cluster`; answers
+//!   without a leader: `server::cluster::stale_reads`, `engine::stale_view`; the database of a
+//!   follower: `store::follower`, `server::cluster::replica`; the log of a leader:
 //!   `store::log::shared`, `server::cluster::lease`; simulation of both:
 //!   `tests/it/simulation/cluster.rs`.
 //! - Permissions of keys: `http::api::auth`.

@@ -383,7 +383,7 @@ async fn serve(
     let mut notifier = notifier::start(handle.clone(), notifier_config, notifier_stopped)
         .map_err(ServeError::System)?;
     let data_directory = config.data_directory.clone();
-    let mut listeners = listeners.serve(admin, &handle, config, threads, (&stopped, leader));
+    let mut listeners = listeners.serve(admin, &handle, &config, threads, (&stopped, leader));
     let peers = leader.map(|leader| leader.start(&handle, &data_directory, &stopped));
     notify_supervisor(NotifyState::Ready);
     files.start_reloading(handle.clone(), blocking, hangups);

@@ -72,6 +72,13 @@ pub enum StoreError {
         /// Newest schema version that this release knows.
         known: u64,
     },
+    /// The database has another layout, and must not be migrated.
+    OtherLayout {
+        /// Schema version of the file.
+        found: u64,
+        /// Schema version of this release.
+        known: u64,
+    },
     /// This release cannot read a row.
     InvalidRow {
         /// Table of the row.
@@ -134,6 +141,10 @@ impl std::fmt::Display for StoreError {
                 f,
                 "the database has schema version {found}, this release knows up to {known}: \
                  install the release that wrote it, or a newer one"
+            ),
+            Self::OtherLayout { found, known } => write!(
+                f,
+                "the database has schema version {found}, this release reads {known}"
             ),
             Self::InvalidRow { table, reason } => write!(
                 f,
@@ -276,6 +287,21 @@ impl Store {
         }
         replayed.map_err(|error| medium.explain_error(error))?;
         Ok(store)
+    }
+
+    /// Verifies that the database has the layout of this release.
+    ///
+    /// # Errors
+    /// Returns an error if a release with another layout wrote it.
+    pub fn require_current_layout(&self) -> Result<(), StoreError> {
+        let found = meta::schema(self.batch()?.unrecorded())?;
+        if found == SCHEMA {
+            return Ok(());
+        }
+        Err(StoreError::OtherLayout {
+            found,
+            known: SCHEMA,
+        })
     }
 
     /// Migrates an older layout to that of this release.

@@ -14,6 +14,7 @@ use crate::metrics::{ClusterStatus, MemberStatus, NodeRole, NodeStatus};
 use crate::server::cluster::{
     self, ClusterAccess, ClusterConfig, ClusterOptions, EtcdTlsFiles, MIN_PATIENCE, PeerTlsFiles,
 };
+use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 
 /// Default time for which connections are held, in seconds.
@@ -207,6 +208,16 @@ pub(super) struct ClusterFlags {
         allow_negative_numbers = true
     )]
     cluster_copies: u8,
+
+    /// Answer reads of the API and the dashboard from this machine's own database once no machine
+    /// has led for the time of --cluster-hold. The header Overdue-As-Of says how old the answer is
+    #[arg(
+        long,
+        env = "OVERDUE_CLUSTER_STALE_READS",
+        value_parser = FalseyValueParser::new(),
+        requires = "cluster"
+    )]
+    cluster_stale_reads: bool,
 }
 
 impl ClusterFlags {
@@ -238,6 +249,7 @@ impl ClusterFlags {
                 hold_time: Duration::from_secs(self.cluster_hold),
                 patience: Duration::from_secs(self.cluster_patience),
                 copies: self.cluster_copies.into(),
+                answers_stale_reads: self.cluster_stale_reads,
             },
         )
         .map(Some)

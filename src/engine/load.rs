@@ -105,7 +105,8 @@ fn pause_incomplete_checks(
     batch.commit()
 }
 
-fn load_rows(
+/// Reads everything like [`load`], but fails at a row that this release cannot read.
+pub(super) fn load_rows(
     store: &Store,
     (ping_body_limit, limits): (usize, HousekeepingLimits),
     now: Timestamp,

@@ -25,9 +25,9 @@ enum StoreSlotState {
 }
 
 impl StoreSlot {
-    pub(super) fn new(store: Store) -> Self {
+    pub(super) fn new(store: Arc<Store>) -> Self {
         Self {
-            state: Mutex::new(StoreSlotState::Open(Arc::new(store))),
+            state: Mutex::new(StoreSlotState::Open(store)),
             returned: Condvar::new(),
         }
     }

@@ -9,28 +9,23 @@ mod time;
 mod write;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use super::api_keys::KeyUpdates;
 use super::apply::WorkingState;
 use super::batch_messages;
-use super::channel_test::ChannelTestQueue;
 use super::clock_jump::ClockJumpDetector;
 use super::command::{Command, Unavailable, import::ImportStep, user::UserCommand};
 use super::command_queue::{CommandQueue, ReplyTarget, TakenCommands};
 use super::deadline_wheel::{DeadlineWheel, DueWork};
 use super::housekeeping::{Housekeeping, HousekeepingLimits, PingLogPosition};
 use super::load::{FileTimestamps, LoadedDatabase, load};
-use super::replies::ReplyRoutes;
 use super::state::State;
-use super::store_slot::StoreSlot;
-use super::writer_watchdog::{WATCH_INTERVAL, WriterActivity};
+use super::writer_watchdog::WATCH_INTERVAL;
 use super::{EngineConfig, Handle, Shared};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::project::BadgeSecret;
 use crate::domain::timestamp::Timestamp;
-use crate::metrics::Metrics;
 use crate::store::{Medium, SharedLog, Store, StoreError, catch_panic, remove_leftovers};
 use crate::util::random::Random;
 use availability::PingAvailability;
@@ -210,25 +205,12 @@ impl Writer {
                 .collect();
             memory.working.state.outages = outages;
         }
+        let was_empty = memory.working.numbers.id == FIRST_ID;
         let shared = Arc::new(Shared {
             queue: CommandQueue::new(limits.upload_threshold_bytes),
-            published: RwLock::new(published),
-            store: StoreSlot::new(store),
             writable: AtomicBool::new(true),
-            writer_activity: WriterActivity::default(),
-            is_page_readable_again: AtomicBool::new(false),
-            reported_damage: Mutex::default(),
-            reply_routes: ReplyRoutes::default(),
-            key_updates: KeyUpdates::default(),
-            channel_tests: ChannelTestQueue::default(),
-            feed: Arc::default(),
-            clock,
-            random,
-            ping_body_limit,
-            metrics: Metrics::new(reading.now),
-            transports: OnceLock::new(),
-            answer_condition: OnceLock::new(),
-            was_empty: memory.working.numbers.id == FIRST_ID,
+            was_empty,
+            ..Shared::new(store.into(), published, (clock, random), ping_body_limit)
         });
         let weak = Arc::downgrade(&shared);
         shared.clock.on_move(move || {

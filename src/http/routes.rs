@@ -13,7 +13,7 @@ use crate::http::common::badge_path::BadgePath;
 use crate::http::common::client_address::{Client, Peer};
 use crate::http::common::ping_path::{PingAction, PingPath};
 use crate::http::common::reply::{self, HttpError, HttpReply};
-use crate::http::common::request;
+use crate::http::common::request::{self, BaseUrl};
 use crate::http::common::request_body::IncomingBody;
 use crate::http::common::unsubscribe_link::UnsubscribePath;
 
@@ -103,6 +103,9 @@ impl HttpServer {
             return refuse(path, &error);
         }
         let route = Route::parse(path);
+        if server.handle.as_of().is_some() && !is_stale_read(route.as_ref(), request.method()) {
+            return refuse(path, &HttpError::NoLeader);
+        }
         if connection.allowed_routes != AllowedRoutes::All {
             return Box::pin(respond_restricted(server, connection, route, &request)).await;
         }
@@ -145,6 +148,30 @@ impl HttpServer {
             None => Box::pin(respond_in_dashboard(server, request, peer)).await,
         }
     }
+}
+
+/// True for a request that a machine may answer although no machine of the cluster leads. That
+/// excludes badges and metrics, because nothing shows their readers how old they are.
+fn is_stale_read(route: Option<&Route>, method: &Method) -> bool {
+    let is_read = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    is_read
+        && matches!(
+            route,
+            None | Some(Route::Api(_) | Route::OpenApi | Route::Health)
+        )
+}
+
+/// True if the first bytes of a connection begin a request as in [`is_stale_read`].
+pub(crate) fn begins_stale_read(first_bytes: &[u8], base_url: &BaseUrl) -> bool {
+    let mut parts = first_bytes.split(|byte| matches!(byte, b' ' | b'?'));
+    let (Some(method), Some(path)) = (parts.next(), parts.next()) else {
+        return false;
+    };
+    let (Ok(method), Ok(path)) = (Method::from_bytes(method), str::from_utf8(path)) else {
+        return false;
+    };
+    let route = Route::parse(base_url.strip_base_path(path));
+    is_stale_read(route.as_ref(), &method)
 }
 
 /// Responds on a connection that may use some routes only.

@@ -15,6 +15,7 @@
 //! | `lease` | leadership of this machine |
 //! | `follower`, `succession` | follows the log, and takes over; rules for that |
 //! | `leader` | tasks of a leader in addition to the tasks of any server |
+//! | `stale_reads` | answers to reads while no machine leads |
 //! | `peer`, `forward` | connections between machines; connections of clients to the leader |
 //! | `announcer`, `status` | announcements of this machine; status of the cluster |
 //! | `snapshot` | copy of the database for a machine that joins |
@@ -58,6 +59,7 @@ pub use log::{
 use peer::{PeerConnector, PeerPort, PeerSecret, PeerService, PeerTls, PeerTlsPem};
 pub use replica::{CatchUp, Replica, ReplicaError};
 use sd_notify::NotifyState;
+use stale_reads::StaleReadsConfig;
 
 mod announcer;
 mod clock_comparison;
@@ -74,6 +76,7 @@ mod pem;
 mod replica;
 mod snapshot;
 mod splice;
+mod stale_reads;
 mod status;
 mod succession;
 
@@ -199,6 +202,8 @@ pub struct ClusterOptions {
     /// Number of machines whose databases must contain a record before it is removed from the log:
     /// at least 1.
     pub copies: usize,
+    /// True if this machine answers reads itself once no machine has led for the hold time.
+    pub answers_stale_reads: bool,
 }
 
 /// Minimum of [`ClusterOptions::patience`]: a lease is renewed every second.
@@ -315,11 +320,20 @@ pub(super) async fn follow_until_leader(
             ServeError::Store(StoreError::Path(config.data_directory.clone(), error))
         })?;
     let feeding = watchdog::start_following(last_progress.clone());
+    let stale_reads = cluster
+        .options
+        .answers_stale_reads
+        .then(|| StaleReadsConfig {
+            http: listeners.http_config(config),
+            certificate: listeners.http_certificate(),
+            ping_body_limit: config.ping_body_limit,
+        });
     let mut follower = Follower::new(
         cluster,
         log,
         config.data_directory.clone(),
         connector.clone(),
+        stale_reads,
         (clock.clone(), random.clone()),
         last_progress.clone(),
     )
@@ -334,6 +348,7 @@ pub(super) async fn follow_until_leader(
             max_connections: forward::MAX_CONNECTIONS,
             connections_per_address: config.connections_per_address,
             trusted_proxies: config.trusted_proxies.clone(),
+            stale_connections: follower.stale_connections(),
         },
     );
     let (stop_forwarding, stopped) = watch::channel(false);

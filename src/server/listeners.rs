@@ -182,42 +182,42 @@ impl Listeners {
             .map(|(listener, _)| Arc::clone(listener))
     }
 
+    /// Returns the certificate for HTTP clients, if connections are encrypted.
+    pub(super) fn http_certificate(&self) -> Option<Certificate> {
+        self.certificate.clone()
+    }
+
+    /// Returns the configuration of the HTTP server.
+    pub(super) fn http_config(&self, config: &ServerConfig) -> http::HttpConfig {
+        http::HttpConfig {
+            base_url: self.base_url.clone(),
+            trusted_proxies: config.trusted_proxies.clone(),
+            site_name: config.site_name.clone(),
+            api_rate: config.api_rate,
+            dashboard: config.dashboard.clone(),
+            connections_per_address: config.connections_per_address,
+            access_log: config.access_log,
+            metrics_token: config.metrics_token,
+            other_endpoints: Some(ADMIN_DESCRIPTION),
+        }
+    }
+
     /// Serves until `stopped` holds true and each listener has drained. `leader`: leadership of the
     /// cluster, whose other machines forward connections.
     pub(super) fn serve(
         self,
         admin: Arc<admin::AdminSocket>,
         handle: &Handle,
-        config: ServerConfig,
+        config: &ServerConfig,
         threads: ServerThreads,
         (stopped, leader): (&watch::Receiver<bool>, Option<&Leader>),
     ) -> JoinSet<()> {
-        let ServerConfig {
-            trusted_proxies,
-            site_name,
-            api_rate,
-            dashboard,
-            connections_per_address,
-            access_log,
-            metrics_token,
-            ..
-        } = config;
         let mut running = JoinSet::new();
         let addresses = admin::ServiceUrls {
             base_url: self.base_url.as_str().to_owned(),
-            has_pages: dashboard.is_enabled,
+            has_pages: config.dashboard.is_enabled,
         };
-        let config = http::HttpConfig {
-            base_url: self.base_url,
-            trusted_proxies,
-            site_name,
-            api_rate,
-            dashboard,
-            connections_per_address,
-            access_log,
-            metrics_token,
-            other_endpoints: Some(ADMIN_DESCRIPTION),
-        };
+        let config = self.http_config(config);
         let ServerThreads {
             connections,
             handshakes,

@@ -48,7 +48,7 @@ impl From<StoreError> for FollowError {
 
 /// Database that follows the log of a cluster.
 pub struct FollowerStore {
-    store: Store,
+    store: Arc<Store>,
     cluster: u64,
     mark: LogMark,
     /// Epoch of the last applied record.
@@ -72,7 +72,7 @@ impl FollowerStore {
         }
         drop(batch);
         Ok(Self {
-            store,
+            store: Arc::new(store),
             cluster,
             mark,
             epoch: 0,
@@ -93,6 +93,16 @@ impl FollowerStore {
     /// Place up to which the file is synced.
     pub fn synced_place(&self) -> u64 {
         self.synced_place
+    }
+
+    /// Returns the database, for reads by another part of this process.
+    pub fn share(&self) -> Arc<Store> {
+        Arc::clone(&self.store)
+    }
+
+    /// True if another part of this process has the database open, too. It cannot be closed then.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.store) > 1
     }
 
     /// Verifies that an encoded record of the log is the last applied one.

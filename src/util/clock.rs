@@ -26,6 +26,8 @@ pub enum Clock {
     System,
     /// Clock that a test moves.
     Manual(Arc<ManualClock>),
+    /// Clock that always shows one time. The uptime passes as usual.
+    Still(Timestamp),
 }
 
 impl Clock {
@@ -35,6 +37,7 @@ impl Clock {
             #[allow(clippy::disallowed_methods, reason = "this is the place")]
             Self::System => Timestamp::from_micros(jiff::Timestamp::now().as_microsecond()),
             Self::Manual(clock) => clock.lock().now,
+            Self::Still(now) => *now,
         }
     }
 
@@ -45,7 +48,7 @@ impl Clock {
         static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
         match self {
             // The order matters: the beginning must be read first.
-            Self::System => {
+            Self::System | Self::Still(_) => {
                 let beginning = *BEGINNING;
                 Instant::now().duration_since(beginning)
             }
@@ -58,7 +61,7 @@ impl Clock {
     pub fn time_since_boot(&self) -> Duration {
         match self {
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::System => {
+            Self::System | Self::Still(_) => {
                 let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
                 Duration::new(
                     u64::try_from(time.tv_sec).unwrap_or_default(),
@@ -67,7 +70,7 @@ impl Clock {
             }
             // Elsewhere the uptime is the best there is.
             #[cfg(not(any(target_os = "linux", target_os = "android")))]
-            Self::System => self.uptime(),
+            Self::System | Self::Still(_) => self.uptime(),
             Self::Manual(clock) => {
                 let time = clock.lock();
                 time.uptime + time.suspended
@@ -103,6 +106,7 @@ impl Clock {
         match self {
             Self::System => true,
             Self::Manual(clock) => clock.lock().is_running,
+            Self::Still(_) => false,
         }
     }
 

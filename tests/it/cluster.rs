@@ -320,3 +320,16 @@ fn a_database_with_a_newer_layout_than_the_log_does_not_follow() {
     );
     assert_eq!(follower.place(), 0);
 }
+
+#[test]
+fn a_database_with_the_layout_of_another_release_is_not_read_while_no_machine_leads() {
+    let node = new_node_with_schema(None);
+    let follower = follow(node.path());
+    let now = Timestamp::from_secs(1_900_000_000);
+    let error = engine::open_stale_view(follower.share(), (None, now), 0, Random::seeded(1)).err();
+    assert!(
+        matches!(error, Some(StoreError::OtherLayout { found: 12, .. })),
+        "{error:?}"
+    );
+    assert!(!follower.is_shared());
+}

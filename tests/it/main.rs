@@ -45,6 +45,7 @@ mod ping;
 mod scale;
 mod simulation;
 mod smtp;
+mod stale_view;
 mod support;
 mod tidy;
 mod tls;

@@ -9,6 +9,8 @@ pub struct HttpClient(BufReader<TcpStream>);
 
 pub struct HttpClientResponse {
     pub status: u16,
+    /// Time of the data, if no machine of the cluster leads.
+    pub as_of: Option<String>,
     pub body: Vec<u8>,
 }
 
@@ -27,6 +29,7 @@ impl HttpClient {
     pub fn receive(&mut self) -> io::Result<HttpClientResponse> {
         let mut status = 0;
         let mut length = 0;
+        let mut as_of = None;
         let mut line = String::new();
         loop {
             line.clear();
@@ -37,10 +40,16 @@ impl HttpClient {
                 status = rest[..3].parse().unwrap();
             } else if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                 length = value.trim().parse().unwrap();
+            } else if let Some(value) = line.strip_prefix("overdue-as-of: ") {
+                as_of = Some(value.trim().to_owned());
             } else if line == "\r\n" {
                 let mut body = vec![0; length];
                 self.0.read_exact(&mut body)?;
-                return Ok(HttpClientResponse { status, body });
+                return Ok(HttpClientResponse {
+                    status,
+                    as_of,
+                    body,
+                });
             }
         }
     }

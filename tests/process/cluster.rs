@@ -73,6 +73,12 @@ impl EtcdProcess {
     }
 }
 
+impl EtcdProcess {
+    pub(crate) fn signal(&self, name: &str) {
+        signal(self.child.id(), name);
+    }
+}
+
 impl Drop for EtcdProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::HttpClient;
 use crate::cluster::Cluster;
-use crate::server_process::{ProcessOutput, overdue, run};
+use crate::server_process::{ProcessOutput, admin, overdue, run};
 
 /// Maximum time until machines agree, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,6 +50,25 @@ impl Cluster {
         run(&mut command)
     }
 
+    /// Reads the list of checks of a machine until the answer is old, or until it is not.
+    fn wait_for_read(&mut self, node: usize, key: &str, is_old: bool) -> serde_json::Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let read = HttpClient::connect(self.addresses[node][0])
+                .and_then(|mut client| client.get("/api/v3/checks/", key));
+            let last = match read {
+                Ok(answer) if answer.status == 200 && answer.as_of.is_some() == is_old => {
+                    return serde_json::from_slice(&answer.body).unwrap();
+                }
+                Ok(answer) => format!("{} as of {:?}", answer.status, answer.as_of),
+                Err(error) => error.to_string(),
+            };
+            let lines = self.nodes[node].as_mut().unwrap().lines_so_far();
+            assert!(Instant::now() < deadline, "node{node}: {last}\n{lines}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// Status of a health check of a machine; `None` if it does not answer.
     fn health(&self, node: usize, path: &str) -> Option<u16> {
         let mut client = HttpClient::connect(self.addresses[node][0]).ok()?;
@@ -64,6 +83,23 @@ impl Cluster {
             let nodes = status["nodes"].as_array().unwrap();
             let followers = nodes.iter().filter(|node| node["role"] == "follower");
             if followers.count() == count {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{status}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until all machines have every change that the leader has now.
+    fn wait_for_equal_databases(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        // The place of the leader is read from its lease, which it renews every second.
+        std::thread::sleep(Duration::from_millis(1500));
+        let place = self.status()["place"].as_u64();
+        loop {
+            let status = self.status();
+            let mut nodes = status["nodes"].as_array().unwrap().iter();
+            if nodes.all(|node| node["place"].as_u64() >= place) {
                 return;
             }
             assert!(Instant::now() < deadline, "{status}");
@@ -230,6 +266,57 @@ fn no_machine_leads_while_the_quota_of_etcd_is_used_up() {
         assert!(Instant::now() < deadline, "{}", cluster.status());
         std::thread::sleep(Duration::from_millis(20));
     }
+    cluster.nodes.iter_mut().for_each(|node| {
+        if let Some(running) = node.take() {
+            running.stop();
+        }
+    });
+}
+
+#[test]
+fn machines_without_a_leader_answer_reads_with_the_time_of_the_data() {
+    let Some(mut cluster) = Cluster::create() else {
+        return;
+    };
+    for node in 0..2 {
+        let mut command = cluster.command(node);
+        command.args(["--cluster-hold", "1", "--cluster-patience", "3"]);
+        command.arg("--cluster-stale-reads");
+        cluster.start_as(node, &mut command);
+    }
+    let former = cluster.wait_for_leader(None);
+    cluster.wait_for_followers(1);
+    let words = ["key", "create", "--access", "read-write"];
+    let key = admin(&cluster.data(former), &words).trim().to_owned();
+    let mut client = cluster.client(former);
+    let body = br#"{"name": "nightly", "timeout": 3600}"#;
+    let created = client.post_with("/api/v3/checks/", &key, body).unwrap();
+    assert_eq!(created.status, 201);
+    assert_eq!(created.as_of, None);
+    let check: serde_json::Value = serde_json::from_slice(&created.body).unwrap();
+    let ping_path = format!("/ping/{}", check["uuid"].as_str().unwrap());
+    assert_eq!(client.get(&ping_path, "").unwrap().status, 200);
+
+    cluster.wait_for_equal_databases();
+    cluster.etcd.signal("STOP");
+    for node in 0..2 {
+        let answer = cluster.wait_for_read(node, &key, true);
+        assert_eq!(answer["checks"][0]["n_pings"], 1, "node{node}");
+        assert_eq!(answer["checks"][0]["status"], "up", "node{node}");
+        let refused = cluster.client(node).get(&ping_path, "").unwrap();
+        assert_eq!(refused.status, 503);
+        let mut client = cluster.client(node);
+        let refused = client.post_with("/api/v3/checks/", &key, body).unwrap();
+        assert_eq!(refused.status, 503);
+        assert_eq!(cluster.health(node, "/healthz"), Some(503));
+    }
+    cluster.etcd.signal("CONT");
+    // A machine leads again, with the database that was read meanwhile.
+    for node in 0..2 {
+        let answer = cluster.wait_for_read(node, &key, false);
+        assert_eq!(answer["checks"][0]["n_pings"], 1, "node{node}");
+    }
+    assert_eq!(cluster.client(0).get(&ping_path, "").unwrap().status, 200);
     cluster.nodes.iter_mut().for_each(|node| {
         if let Some(running) = node.take() {
             running.stop();

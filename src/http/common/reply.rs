@@ -12,6 +12,7 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 
 use super::response_body::ResponseBody;
+use crate::domain::timestamp::Timestamp;
 use crate::engine::command::{CommandError, Unavailable};
 use crate::operations::OperationError;
 
@@ -23,6 +24,8 @@ pub(crate) const OVERLOADED_RESPONSE: &str = "HTTP/1.1 503 Service Unavailable\r
                                               1\r\nContent-Length: 0\r\nConnection: \
                                               close\r\nX-Content-Type-Options: nosniff\r\n\r\n";
 
+/// Time of the data in a response while no machine of the cluster leads.
+const AS_OF_HEADER: HeaderName = HeaderName::from_static("overdue-as-of");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -137,6 +140,16 @@ pub(crate) fn with_nosniff(mut reply: HttpReply) -> HttpReply {
     reply
 }
 
+/// Marks a response with the time of its data, and closes the connection: the next one may reach a
+/// leader.
+pub(crate) fn with_as_of(mut reply: HttpReply, as_of: Timestamp) -> HttpReply {
+    let mut text = String::new();
+    as_of.write_rfc3339_secs(&mut text);
+    set_header(&mut reply, AS_OF_HEADER, &text);
+    set_header(&mut reply, CONNECTION, "close");
+    reply
+}
+
 /// True if the connection closes after this response, while the client may still be sending a body.
 pub(crate) fn closes_connection(reply: &HttpReply) -> bool {
     reply.headers().contains_key(CONNECTION)
@@ -218,6 +231,8 @@ pub(crate) enum HttpError {
     Unavailable,
     /// This machine follows the leader of its cluster.
     NotLeader,
+    /// No machine of the cluster leads, and this one only answers reads.
+    NoLeader,
     /// A test query failed.
     ProbeFailed,
 }
@@ -251,6 +266,7 @@ impl HttpError {
             Self::ProbeFailed => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Unavailable
             | Self::NotLeader
+            | Self::NoLeader
             | Self::BodyBudgetExhausted
             | Self::TooManyStreams => StatusCode::SERVICE_UNAVAILABLE,
         }
@@ -287,6 +303,7 @@ impl HttpError {
             Self::TooManyStreams => "too many pages receive live updates already, poll instead",
             Self::Unavailable => "the service cannot do this at the moment, try again later",
             Self::NotLeader => "this machine does not lead its cluster",
+            Self::NoLeader => "no machine of the cluster leads at the moment: try again",
             Self::ProbeFailed => "the test query of the database failed",
         })
     }
@@ -317,6 +334,7 @@ impl HttpError {
             Self::Unavailable | Self::BodyBudgetExhausted => {
                 set_header(&mut reply, RETRY_AFTER, "1");
             }
+            Self::NoLeader => set_header(&mut reply, RETRY_AFTER, "2"),
             Self::TooManyStreams => set_header(&mut reply, RETRY_AFTER, "60"),
             _ => {}
         }

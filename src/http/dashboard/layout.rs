@@ -9,6 +9,7 @@ use super::page_request::PageRequest;
 use super::page_routes::{Page, PageLink, RequiredRight, Scope};
 use super::{DashboardState, assets};
 use crate::docs::Chapter;
+use crate::domain::formatting::TimeFormatter;
 use crate::domain::status::VisibleStatus;
 use crate::http::common::request::BaseUrl;
 
@@ -325,7 +326,18 @@ fn collect_banners(request: &PageRequest) -> Vec<Banner> {
     banners.extend(wrong_codes.map(|text| {
         Banner::warning(text).with_link("Your account", request.page_url(&Page::Account()))
     }));
-    if !request.handle().is_writable() {
+    if let Some(as_of) = request.handle().as_of() {
+        let times = TimeFormatter {
+            now: as_of,
+            zone: &request.viewer.zone,
+        };
+        let text = format!(
+            "No machine of the cluster leads. Shown as of {}. Pings are answered with 503, and \
+             clients retry. Nothing can be changed.",
+            times.exact(as_of)
+        );
+        banners.push(Banner::error(text));
+    } else if !request.handle().is_writable() {
         let text = "The database does not accept writes. Pings are answered with 503, and clients \
                     retry. Changes are not saved.";
         banners.push(Banner::error(text));

@@ -88,8 +88,12 @@ impl LiveUpdates {
         self.stream_limit.open_streams()
     }
 
-    /// Returns the hub of a project. From now on the hub records changes.
+    /// Returns the hub of a project. From now on the hub records changes. `None` if nothing can
+    /// change, because the engine has no writer.
     fn hub(self: &Arc<Self>, project: ProjectId) -> Option<Arc<UpdateHub>> {
+        if self.handle.as_of().is_some() {
+            return None;
+        }
         let runtime = self.runtime.as_ref()?;
         let mut hubs = self.lock_hubs();
         let hub = hubs.entry(project).or_insert_with(|| {

@@ -290,6 +290,37 @@ fn written_route() -> impl Strategy<Value = (String, Route)> {
     ]
 }
 
+#[test]
+fn the_beginning_of_a_connection_tells_if_it_reads() {
+    let base_url: BaseUrl = "https://example.com/sub".parse().unwrap();
+    for (bytes, expected) in [
+        ("GET /sub/api/v3/checks/?tag=a HTTP/1.1\r\n", true),
+        ("HEAD /sub/api/v3/checks/ HTTP/1.1\r\n", true),
+        ("GET /sub/projects/ HTTP/1.1\r\nHost: a", true),
+        ("GET /api/v3/checks/ HTTP/1.1\r\n", true),
+        // The rest of the path has not arrived.
+        ("GET /sub/proj", true),
+        (
+            "GET /sub/ping/6bf2ac3e-0000-4000-8000-000000000000 HTTP/1.1",
+            false,
+        ),
+        ("GET /sub/ping/key/backup?create=1 HTTP/1.1\r\n", false),
+        ("GET /sub/badge/main/a/b.svg HTTP/1.1\r\n", false),
+        ("GET /sub/metrics HTTP/1.1\r\n", false),
+        ("POST /sub/api/v3/checks/ HTTP/1.1\r\n", false),
+        ("DELETE /sub/api/v3/checks/ HTTP/1.1\r\n", false),
+        ("G", false),
+        ("", false),
+        ("\u{1}\u{2} \u{3}", false),
+    ] {
+        assert_eq!(
+            begins_stale_read(bytes.as_bytes(), &base_url),
+            expected,
+            "{bytes:?}"
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 

@@ -18,6 +18,7 @@ use super::log::{ClusterLog, ClusterView, EpochRow, HandOverRow, LeaseRow, Relea
 use super::peer::PeerConnector;
 use super::replica::{Replica, ReplicaError};
 use super::snapshot;
+use super::stale_reads::{StaleConnections, StaleReads, StaleReadsConfig};
 use super::succession::{Silence, release_of};
 use crate::server::ServeError;
 use crate::server::startup_progress::startup_progress;
@@ -68,8 +69,11 @@ pub(super) struct Follower {
     silence: Silence,
     synced_at: Duration,
     announced_at: Option<Duration>,
-    /// Uptime at which the database last contained all records.
-    complete_at: Duration,
+    /// Uptime at which the database last contained all records; `None` if it has not been complete
+    /// since the start.
+    complete_at: Option<Duration>,
+    /// Answers to reads while no machine leads, if this machine gives them.
+    stale_reads: Option<StaleReads>,
     /// Difference between the clock of this machine and that of the leader, in milliseconds.
     clock_ahead_millis: i64,
     /// Time without a renewal after which another machine takes over from this one.
@@ -100,6 +104,7 @@ impl Follower {
         log: ClusterLog,
         directory: PathBuf,
         connector: PeerConnector,
+        stale_reads: Option<StaleReadsConfig>,
         (clock, random): (Clock, Random),
         last_progress: LastActivity,
     ) -> Result<Self, StoreError> {
@@ -117,7 +122,9 @@ impl Follower {
             connector,
             leader: watch::Sender::new(LeaderState::Unknown(NoLeaderReason::Election)),
             silence: Silence::new(clock.uptime(), config.options.patience),
-            complete_at: clock.uptime(),
+            complete_at: None,
+            stale_reads: stale_reads
+                .map(|stale| StaleReads::new(stale, random.clone(), config.options.hold_time)),
             clock_ahead_millis: 0,
             patience: config.options.patience,
             hand_over: None,
@@ -139,6 +146,11 @@ impl Follower {
     /// Leader as far as this machine knows.
     pub(super) fn leader(&self) -> watch::Receiver<LeaderState> {
         self.leader.subscribe()
+    }
+
+    /// Connections that this machine answers itself while no machine leads, if it does.
+    pub(super) fn stale_connections(&self) -> Option<StaleConnections> {
+        self.stale_reads.as_ref().map(StaleReads::connections)
     }
 
     /// Makes this machine the leader for connections that are held.
@@ -183,9 +195,38 @@ impl Follower {
             if !self.has_message {
                 self.last_message.clear();
             }
+            self.update_stale_reads().await;
             self.last_progress.record(self.clock.uptime());
             sleep(self.poll_interval()).await;
         }
+    }
+
+    /// Begins or ends the answers to reads while no machine leads.
+    async fn update_stale_reads(&mut self) {
+        let Some(stale_reads) = &mut self.stale_reads else {
+            return;
+        };
+        let has_leader = matches!(*self.leader.borrow(), LeaderState::Known(_));
+        let reading = self.clock.read();
+        let complete_at = self.complete_at.map(|complete_at| {
+            let age = reading.uptime.saturating_sub(complete_at);
+            let micros = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
+            reading.now.plus_micros(-micros)
+        });
+        let replica = self.replica.as_ref();
+        stale_reads
+            .update(has_leader, replica, complete_at, reading)
+            .await;
+    }
+
+    /// Ends the answers to reads. Returns true if the database can be closed: no read has it open.
+    fn end_stale_reads(&mut self) -> bool {
+        if let Some(stale_reads) = &mut self.stale_reads {
+            stale_reads.end();
+        }
+        self.replica
+            .as_ref()
+            .is_none_or(|replica| !replica.is_shared())
     }
 
     fn poll_interval(&self) -> Duration {
@@ -264,7 +305,7 @@ impl Follower {
         self.catch_up(false).await?;
         self.sync_if_due()?;
         self.announce_if_due().await?;
-        if !self.may_take_over(&view) {
+        if !self.may_take_over(&view) || !self.end_stale_reads() {
             return Ok(None);
         }
         self.take_over(&view).await
@@ -314,7 +355,7 @@ impl Follower {
             let read = replica.catch_up(is_linearizable).await?;
             self.last_progress.record(self.clock.uptime());
             if read.is_end {
-                self.complete_at = read_at;
+                self.complete_at = Some(read_at);
             }
             self.sync_if_due()?;
             self.announce_if_due().await?;
@@ -351,7 +392,7 @@ impl Follower {
         let position = NodePosition {
             place: replica.map_or(0, Replica::place),
             synced: replica.map_or(0, Replica::synced_place),
-            lag: now.saturating_sub(self.complete_at),
+            lag: now.saturating_sub(self.complete_at.unwrap_or_default()),
             clock_ahead_millis: self.clock_ahead_millis,
         };
         let nodes = self.log.nodes().await?;
@@ -467,6 +508,10 @@ impl Follower {
         let LeaderState::Known(address) = leader else {
             return self.log_once(NO_DATABASE_MESSAGE.into());
         };
+        if !self.end_stale_reads() {
+            // The next poll tries again.
+            return;
+        }
         tracing::info!(%address, "copying the database of the leader");
         self.replica = None;
         let connector = self.connector.clone();

@@ -11,13 +11,16 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc::OwnedPermit;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
 use super::peer::{
-    HANDSHAKE_TIMEOUT, PeerConnector, PeerError, PeerHeader, PeerService, PeerStream,
+    HANDSHAKE_TIMEOUT, PeerConnection, PeerConnector, PeerError, PeerHeader, PeerService,
+    PeerStream,
 };
 use super::splice::Splice;
+use super::stale_reads::StaleConnections;
 use crate::admin;
 use crate::http::common::client_address::is_trusted;
 use crate::http::common::reply::OVERLOADED_RESPONSE;
@@ -109,11 +112,16 @@ pub(crate) struct ForwarderConfig {
     pub(crate) connections_per_address: usize,
     /// Trusted proxies.
     pub(crate) trusted_proxies: Vec<IpNet>,
+    /// Connections that this machine answers itself while no machine leads, if it does.
+    pub(super) stale_connections: Option<StaleConnections>,
 }
 
 /// Forwards connections of clients to the leader. Cheap to clone; clones share the limits.
 #[derive(Clone)]
 pub(crate) struct Forwarder(Arc<ForwarderShared>);
+
+/// Connection to a leader, with its address.
+type FoundLeader = (Box<dyn PeerStream>, PeerAddress);
 
 struct ForwarderShared {
     connector: PeerConnector,
@@ -177,9 +185,20 @@ impl Forwarder {
                 // Bytes are passed on as they arrive. Nagle's algorithm would only delay them.
                 let _ = stream.set_nodelay(true);
                 close_unread(&stream, UNREAD_TIMEOUT);
-                if !shared.forward(&mut stream, header, stop).await {
-                    refuse_client(&mut stream, service, shared.no_leader_text()).await;
-                }
+                let stale = tokio::select! {
+                    permit = shared.wait_for_stale_read(&stream, service) => permit,
+                    found = shared.find_leader(header, stop.clone()) => {
+                        match found {
+                            Some(leader) => shared.splice(&mut stream, leader, stop).await,
+                            None => {
+                                let reason = shared.no_leader_text();
+                                refuse_client(&mut stream, service, reason).await;
+                            }
+                        }
+                        return;
+                    }
+                };
+                stale.send((stream, client));
             })
         };
         accept_connections("forwarded", listener, usize::MAX, stop.clone(), serve).await;
@@ -200,10 +219,13 @@ impl Forwarder {
             let shared = Arc::clone(&self.0);
             let stop = stop.clone();
             Some(async move {
-                if !shared.forward(&mut stream, header, stop).await {
-                    let version = format!("{}: {}\r\n", admin::VERSION_HEADER, admin::VERSION);
-                    let reply = error_response(shared.no_leader_text(), &version);
-                    send_last(&mut stream, &reply).await;
+                match shared.find_leader(header, stop.clone()).await {
+                    Some(leader) => shared.splice(&mut stream, leader, stop).await,
+                    None => {
+                        let version = format!("{}: {}\r\n", admin::VERSION_HEADER, admin::VERSION);
+                        let reply = error_response(shared.no_leader_text(), &version);
+                        send_last(&mut stream, &reply).await;
+                    }
                 }
             })
         };
@@ -226,21 +248,27 @@ impl ForwarderShared {
         })
     }
 
-    /// Forwards a connection until it has ended. Returns false if no leader takes it in time.
-    /// Nothing has been read from it then.
-    async fn forward<C: AsyncRead + AsyncWrite + Unpin>(
+    /// Waits until this machine answers a connection itself, and returns its place in the queue.
+    async fn wait_for_stale_read(
+        &self,
+        client: &TcpStream,
+        service: PeerService,
+    ) -> OwnedPermit<PeerConnection> {
+        match &self.config.stale_connections {
+            Some(connections) if service == PeerService::Http => {
+                connections.wait_for_read(client).await
+            }
+            _ => pending().await,
+        }
+    }
+
+    /// Forwards the bytes of a connection until it has ended.
+    async fn splice<C: AsyncRead + AsyncWrite + Unpin>(
         &self,
         client: &mut C,
-        header: PeerHeader,
+        (mut stream, address): FoundLeader,
         mut stop: watch::Receiver<bool>,
-    ) -> bool {
-        let mut last_error = None;
-        let found = self.find_leader(header, &mut last_error, &mut stop);
-        let found = timeout(self.config.hold_time, found).await;
-        let Some((mut stream, address)) = found.ok().flatten() else {
-            self.log_refused(last_error);
-            return false;
-        };
+    ) {
         let splice = Splice::default();
         tokio::select! {
             () = splice.run(client, &mut stream, &mut stop) => {}
@@ -248,17 +276,31 @@ impl ForwarderShared {
                 tracing::debug!(%address, "closed a connection to a former leader");
             }
         }
-        true
+    }
+
+    /// Waits until a leader takes a connection. Returns `None` if none takes it in time.
+    async fn find_leader(
+        &self,
+        header: PeerHeader,
+        mut stop: watch::Receiver<bool>,
+    ) -> Option<FoundLeader> {
+        let mut last_error = None;
+        let found = self.try_leaders(header, &mut last_error, &mut stop);
+        let found = timeout(self.config.hold_time, found).await.ok().flatten();
+        if found.is_none() {
+            self.log_refused(last_error);
+        }
+        found
     }
 
     /// Waits until a leader takes a connection. Returns `None` if none takes it after `stop` holds
     /// true.
-    async fn find_leader(
+    async fn try_leaders(
         &self,
         header: PeerHeader,
         last_error: &mut Option<(PeerAddress, PeerError)>,
         stop: &mut watch::Receiver<bool>,
-    ) -> Option<(Box<dyn PeerStream>, PeerAddress)> {
+    ) -> Option<FoundLeader> {
         let mut leader = self.leader.clone();
         let mut is_stopping = false;
         loop {

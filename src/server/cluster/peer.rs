@@ -261,7 +261,7 @@ impl PeerConnector {
 }
 
 /// Authenticated connection, with the address of its client.
-type PeerConnection = (TcpStream, SocketAddr);
+pub(super) type PeerConnection = (TcpStream, SocketAddr);
 
 /// Port for other machines. Cheap to clone.
 #[derive(Clone)]
@@ -299,11 +299,9 @@ impl PeerPort {
     /// that service, which then gets no further connections. While a service has no listener, the
     /// port answers that this machine does not lead.
     pub(crate) fn listen(&self, service: PeerService) -> PeerListener {
-        let (sender, receiver) = mpsc::channel(MAX_WAITING_CONNECTIONS);
+        let (sender, listener) = PeerListener::queue();
         lock(&self.0.consumers).insert(service, sender);
-        PeerListener {
-            connections: tokio::sync::Mutex::new(receiver),
-        }
+        listener
     }
 
     /// Accepts connections of other machines until `stop` holds true.
@@ -395,6 +393,17 @@ impl PeerPortState {
 /// Listener for the connections of one service. The address of each is that of its client.
 pub(crate) struct PeerListener {
     connections: tokio::sync::Mutex<mpsc::Receiver<PeerConnection>>,
+}
+
+impl PeerListener {
+    /// Returns a listener, with the queue of its connections.
+    pub(super) fn queue() -> (mpsc::Sender<PeerConnection>, Self) {
+        let (sender, receiver) = mpsc::channel(MAX_WAITING_CONNECTIONS);
+        let listener = Self {
+            connections: tokio::sync::Mutex::new(receiver),
+        };
+        (sender, listener)
+    }
 }
 
 impl Listener for PeerListener {

@@ -1,11 +1,12 @@
 //! Database of this machine that follows the log, up to the moment at which it can lead.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::etcd::{Etcd, EtcdError};
 use super::key_values::KeyValueStore;
 use super::log::{ClusterLog, ClusterView};
-use crate::store::{FollowError, FollowerStore, StoreError};
+use crate::store::{FollowError, FollowerStore, Store, StoreError};
 
 /// Database that follows the log.
 pub struct Replica<S = Etcd> {
@@ -82,6 +83,16 @@ impl<S: KeyValueStore> Replica<S> {
     /// Place up to which the file is synced.
     pub fn synced_place(&self) -> u64 {
         self.store.synced_place()
+    }
+
+    /// Returns the database, for reads while it follows.
+    pub(super) fn share_store(&self) -> Arc<Store> {
+        self.store.share()
+    }
+
+    /// True if a reader has the database open. It cannot be closed then.
+    pub(super) fn is_shared(&self) -> bool {
+        self.store.is_shared()
     }
 
     /// True if the log no longer has the record after the last applied one.

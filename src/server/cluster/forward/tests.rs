@@ -35,6 +35,7 @@ fn config(hold_millis: u64) -> ForwarderConfig {
         max_connections: 100,
         connections_per_address: 100,
         trusted_proxies: Vec::new(),
+        stale_connections: None,
     }
 }
 
