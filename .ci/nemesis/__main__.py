@@ -5,6 +5,8 @@ remains when it ends. Clients send pings with unique bodies, some of which fail 
 After the faults, all machines are replaced one after the other under load, as for an upgrade. Then the history is checked: see history.py,
 which first proves itself with made-up histories.
 
+With --earlier, they run an earlier release until then, and one of them runs it once more, as a follower of the later one.
+
 With --figures, nothing fails: a cluster is measured with `wrk` and the databases on disk, see figures.py.
 
 The clocks of machines are changed if the binary is linked dynamically and libfaketime is installed.
@@ -44,12 +46,14 @@ def main():
     parser.add_argument("seconds", type=float, nargs="?", default=60)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--keep", type=pathlib.Path, help="directory for the logs")
+    parser.add_argument("--earlier", type=os.path.realpath, metavar="BINARY",
+                        help="an earlier release, which the machines run until they are replaced")
     parser.add_argument("--figures", nargs="*", metavar="PART", help="measure instead, all or some parts")
     parser.add_argument("--work", type=pathlib.Path, required=True, help="empty directory, which `run` removes")
     options = parser.parse_args()
     os.system("mount -t tmpfs tmpfs /run && mkdir /run/netns")
     is_measured = options.figures is not None
-    cluster = Cluster(options.binary, options.work, limits_disks=not is_measured)
+    cluster = Cluster(options.earlier or options.binary, options.work, limits_disks=not is_measured)
     faults = []
     try:
         if is_measured:
@@ -99,7 +103,15 @@ def attack(options, cluster):
         wait_until(lambda: is_healthy(machine), HEALED_WITHIN, f"{machine.namespace} reaches a leader")
     wait_until(lambda: clients.acknowledged_since(healed) > 100, HEALED_WITHIN, "pings are acknowledged")
     report("replacing all machines")
+    cluster.binary = options.binary
     faults = replace_machines(cluster, clients)
+    if options.earlier:
+        # Until now a follower had the later release.
+        report("replacing one machine by the earlier release")
+        cluster.binary = options.earlier
+        faults += replace_machine(cluster, clients, cluster.machines[0])
+        cluster.binary = options.binary
+        faults += replace_machine(cluster, clients, cluster.machines[0])
     report("waiting for the last alerts")
     clients.stop_flapping()
     receiver.fails = False
@@ -156,20 +168,25 @@ def read_deliveries(cluster, checks):
 
 def replace_machines(cluster, clients):
     """Stops and starts the followers, then the leader, each once the others work."""
-    faults = []
     leader = wait_until(cluster.leader, HEALED_WITHIN, "a machine leads")
-    for machine in [*(other for other in cluster.machines if other is not leader), leader]:
-        began = time.monotonic()
-        status = machine.overdue.stop()
-        if status != 0:
-            faults.append(f"{machine.overdue.name} was stopped, and ended with status {status}")
-        time.sleep(1)
-        silence = clients.longest_silence(began, time.monotonic())
-        if silence > HAND_OVER:
-            faults.append(f"pings waited {silence:.1f} s when {machine.namespace} was stopped")
-        machine.overdue.start()
-        wait_until(lambda: is_healthy(machine), HEALED_WITHIN, f"{machine.namespace} reaches a leader")
-        cluster.wait_until_near(HEALED_WITHIN)
+    order = [*(other for other in cluster.machines if other is not leader), leader]
+    return [fault for machine in order for fault in replace_machine(cluster, clients, machine)]
+
+
+def replace_machine(cluster, clients, machine):
+    """Stops and starts a machine. Returns what went wrong."""
+    faults = []
+    began = time.monotonic()
+    status = machine.overdue.stop()
+    if status != 0:
+        faults.append(f"{machine.overdue.name} was stopped, and ended with status {status}")
+    time.sleep(1)
+    silence = clients.longest_silence(began, time.monotonic())
+    if silence > HAND_OVER:
+        faults.append(f"pings waited {silence:.1f} s when {machine.namespace} was stopped")
+    machine.overdue.start()
+    wait_until(lambda: is_healthy(machine), HEALED_WITHIN, f"{machine.namespace} reaches a leader")
+    cluster.wait_until_near(HEALED_WITHIN)
     return faults
 
 
