@@ -52,6 +52,8 @@ const NO_SPACE_RETRY_DELAY: Duration = Duration::from_secs(2);
 const SNAPSHOT_PAUSE: Duration = Duration::from_secs(2);
 /// Time for which records are applied before the state of the cluster is read again.
 const MAX_CATCH_UP_TIME: Duration = Duration::from_millis(500);
+/// Minimum time of catching up that is logged.
+const MIN_LOGGED_CATCH_UP: Duration = Duration::from_millis(200);
 /// Time limit for a read of etcd.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -72,6 +74,9 @@ pub(super) struct Follower {
     /// Uptime at which the database last contained all records; `None` if it has not been complete
     /// since the start.
     complete_at: Option<Duration>,
+    /// Uptime at which this machine began to apply records that it had missed, and the place of the
+    /// first of them.
+    behind_since: Option<(Duration, u64)>,
     /// Answers to reads while no machine leads, if this machine gives them.
     stale_reads: Option<StaleReads>,
     /// Difference between the clock of this machine and that of the leader, in milliseconds.
@@ -123,6 +128,7 @@ impl Follower {
             leader: watch::Sender::new(LeaderState::Unknown(NoLeaderReason::Election)),
             silence: Silence::new(clock.uptime(), config.options.patience),
             complete_at: None,
+            behind_since: None,
             stale_reads: stale_reads
                 .map(|stale| StaleReads::new(stale, random.clone(), config.options.hold_time)),
             clock_ahead_millis: 0,
@@ -352,10 +358,21 @@ impl Follower {
         let began_at = self.clock.uptime();
         while let Some(replica) = &mut self.replica {
             let read_at = self.clock.uptime();
+            let first = replica.place() + 1;
             let read = replica.catch_up(is_linearizable).await?;
-            self.last_progress.record(self.clock.uptime());
+            let now = self.clock.uptime();
+            self.last_progress.record(now);
             if read.is_end {
                 self.complete_at = Some(read_at);
+                if let Some((since, first)) = self.behind_since.take()
+                    && now >= since + MIN_LOGGED_CATCH_UP
+                {
+                    let secs = now.saturating_sub(since).as_secs_f32();
+                    let last = replica.place();
+                    tracing::info!(first, last, "applied missed records in {secs:.2} s");
+                }
+            } else if !read.is_empty {
+                self.behind_since.get_or_insert((read_at, first));
             }
             self.sync_if_due()?;
             self.announce_if_due().await?;
