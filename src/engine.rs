@@ -150,7 +150,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Data of an engine without a writer: its queue is open, but nothing takes from it.
+    /// Data of an engine whose writer has not started: it is not writable.
     fn new(
         store: Arc<Store>,
         published: State,

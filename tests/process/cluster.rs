@@ -71,9 +71,7 @@ impl EtcdProcess {
             }
         }
     }
-}
 
-impl EtcdProcess {
     pub(crate) fn signal(&self, name: &str) {
         signal(self.child.id(), name);
     }

@@ -209,8 +209,10 @@ impl StaleConnections {
             if !is_read {
                 return std::future::pending().await;
             }
-            if let Ok(permit) = queue.reserve_owned().await {
-                return permit;
+            match queue.reserve_owned().await {
+                Ok(permit) => return permit,
+                // The server of this queue has ended: a queue that replaces it may come.
+                Err(_) => drop(queues.changed().await),
             }
         }
     }
