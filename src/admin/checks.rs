@@ -14,7 +14,7 @@ use super::field_format;
 use super::format_timestamp;
 use super::reply::{CreatedObject, RowStream};
 use super::request::AdminRequest;
-use crate::domain::check::Check;
+use crate::domain::check::{Check, PauseInput};
 use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::flip::Flip;
 use crate::domain::ids::ProjectId;
@@ -326,6 +326,10 @@ pub struct PauseCheck {
     pub project: Option<String>,
     /// UUID of the check, or its slug or name if only one has it.
     pub check: String,
+    /// End of the pause, as RFC 3339.
+    pub until: Option<String>,
+    /// Duration of the pause in minutes.
+    pub minutes: Option<u64>,
 }
 
 impl AdminRequest for PauseCheck {
@@ -335,7 +339,11 @@ impl AdminRequest for PauseCheck {
 
     async fn run(self, context: &AdminContext) -> Result<(), AdminError> {
         let check = context.check(self.project.as_deref(), &self.check)?;
-        check::pause(context.handle(), check.id).await?;
+        let times = PauseInput {
+            until: self.until,
+            minutes: self.minutes,
+        };
+        check::pause(context.handle(), check.id, times).await?;
         Ok(())
     }
 }

@@ -102,7 +102,7 @@ impl std::error::Error for AdminError {}
 impl From<OperationError> for AdminError {
     fn from(error: OperationError) -> Self {
         let status = match &error {
-            OperationError::Settings(_) | OperationError::Window(_) => StatusCode::BAD_REQUEST,
+            OperationError::Settings(_) | OperationError::Times(_) => StatusCode::BAD_REQUEST,
             OperationError::UnknownProject { .. }
             | OperationError::UnknownUser { .. }
             | OperationError::UnknownKey(_)

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use super::common_args::{
     JsonFlag, ProjectFilter, TargetProject, YesFlag, confirm_deletion_on_terminal,
 };
+use super::window::parse_minutes;
 use super::{CliError, send, table};
 use crate::admin::AdminRequest;
 use crate::admin::checks::{
@@ -86,10 +87,24 @@ pub(super) enum CheckCommand {
         #[command(flatten)]
         fields: Box<CheckFieldsArgs>,
     },
-    /// Stop monitoring a check until it is pinged or resumed
+    /// Stop monitoring a check until it is pinged or resumed, or for a time
     Pause {
         #[command(flatten)]
         which: CheckSelector,
+
+        /// Duration of the pause, as in 90m, 2h or 1d. Then the check has its former status, and
+        /// expected pings count from then on [default: no end]
+        #[arg(long = "for", env = "OVERDUE_FOR", value_name = "TIME", value_parser = parse_minutes)]
+        minutes: Option<u64>,
+
+        /// End of the pause, such as 2026-11-20T10:00:00+00:00
+        #[arg(
+            long,
+            env = "OVERDUE_UNTIL",
+            value_name = "TIME",
+            conflicts_with = "minutes"
+        )]
+        until: Option<String>,
     },
     /// Resume a paused check; monitoring begins with its next ping
     Resume {
@@ -286,8 +301,17 @@ impl CheckCommand {
                 table::print_uuid(&send(data, request)?, json)
             }
             Self::Set { which, fields } => return which.update(data, *fields),
-            Self::Pause { which } => {
-                return which.send(data, |project, check| PauseCheck { project, check });
+            Self::Pause {
+                which,
+                minutes,
+                until,
+            } => {
+                return which.send(data, |project, check| PauseCheck {
+                    project,
+                    check,
+                    until,
+                    minutes,
+                });
             }
             Self::Resume { which } => {
                 return which.send(data, |project, check| ResumeCheck { project, check });

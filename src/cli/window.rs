@@ -105,7 +105,8 @@ pub(super) struct MuteArgs {
     json: JsonFlag,
 }
 
-fn parse_minutes(text: &str) -> Result<u64, String> {
+/// Parses a duration of a window or a pause into minutes.
+pub(super) fn parse_minutes(text: &str) -> Result<u64, String> {
     let max_secs = MaintenanceWindow::MAX_MINUTES.cast_signed() * 60;
     Ok(parse_duration(text, 60, max_secs)?.unsigned_abs() / 60)
 }

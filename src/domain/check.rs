@@ -1,6 +1,7 @@
 //! Life cycle of a check: how pings, the passing of time, pause and resume change it, and the
 //! status that it shows at a given time.
 
+mod pause;
 mod settings;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use super::recent_outcomes::{RecentOutcomes, RunOutcome};
 use super::status::{Status, VisibleStatus};
 use super::text::{Name, Slug, Tags};
 use super::timestamp::Timestamp;
+pub use pause::{PauseEnd, PauseInput};
 pub use settings::{CheckSettings, KeywordFilters};
 
 /// Run that a start ping began.
@@ -58,6 +60,11 @@ pub struct CheckState {
     pub unused_since_import: bool,
     /// Number of imported pings. The others arrived on this server.
     pub imported_pings: u64,
+    /// End of the pause, if it was given one. Set only while paused.
+    pub pause_end: Option<PauseEnd>,
+    /// Time at which a pause ended by itself, until the next completion. Pings that were expected
+    /// before it do not count as missed.
+    pub expected_from: Option<Timestamp>,
 }
 
 impl CheckState {
@@ -78,6 +85,8 @@ impl CheckState {
             notification: NotificationState::NotNeeded,
             unused_since_import: false,
             imported_pings: 0,
+            pause_end: None,
+            expected_from: None,
         }
     }
 
@@ -102,18 +111,18 @@ impl CheckState {
         matches!(self.notification, NotificationState::Pending { at, .. } if at <= now)
     }
 
-    /// Time of the next evaluation unless something happens: the deadline, or the pending decision
-    /// about an alert.
+    /// Time of the next evaluation unless something happens: the deadline, the end of the pause, or
+    /// the pending decision about an alert.
     pub fn next_evaluation(&self, settings: &CheckSettings) -> Option<Timestamp> {
-        match self.notification {
-            NotificationState::Pending { at, .. } => Some(
-                self.deadline(settings)
-                    .map_or(at, |deadline| deadline.min(at)),
-            ),
+        let decision = match self.notification {
+            NotificationState::Pending { at, .. } => Some(at),
             NotificationState::NotNeeded
             | NotificationState::Notified
-            | NotificationState::Undelivered => self.deadline(settings),
-        }
+            | NotificationState::Undelivered => None,
+        };
+        let pause_end = self.pause_end.map(|end| end.at);
+        let times = [self.deadline(settings), pause_end, decision];
+        times.into_iter().flatten().min()
     }
 
     /// Time from which grace counts: the expected ping, or the start of the run if that is earlier.
@@ -133,6 +142,11 @@ impl CheckState {
     /// status, or grace while that is up.
     pub fn visible_status(&self, settings: &CheckSettings, now: Timestamp) -> VisibleStatus {
         let grace = settings.grace.get();
+        if let Some(end) = self.due_pause_end(settings, now) {
+            return self
+                .after_pause(end, settings)
+                .visible_status(settings, now);
+        }
         if self
             .run
             .is_some_and(|run| now >= run.start.plus_secs(grace))
@@ -152,12 +166,20 @@ impl CheckState {
     /// Time at which the result of [`CheckState::visible_status`] next changes by time alone.
     pub fn next_change(&self, settings: &CheckSettings, now: Timestamp) -> Option<Timestamp> {
         let grace = settings.grace.get();
+        if let Some(end) = self.due_pause_end(settings, now) {
+            return self.after_pause(end, settings).next_change(settings, now);
+        }
         let run = self.run.map(|run| run.start.plus_secs(grace));
+        let pause_end = self.pause_end.map(|end| end.at);
         let expected = self
             .grace_start
             .into_iter()
             .flat_map(|start| [start, start.plus_secs(grace)]);
-        run.into_iter().chain(expected).filter(|at| *at > now).min()
+        run.into_iter()
+            .chain(expected)
+            .chain(pause_end)
+            .filter(|at| *at > now)
+            .min()
     }
 
     /// Time at which the next ping is expected (`next_ping` in the API). During a run, the start of
@@ -169,14 +191,16 @@ impl CheckState {
         }
     }
 
-    /// Sets the check to down if its deadline has passed at `now`. The time of the flip is the
-    /// deadline. The deadline is not before the last change, unless the clock was set back.
+    /// Ends a pause that is over at `now`, and sets the check to down if its deadline has passed.
+    /// The times of the flips are the end of the pause and the deadline. The deadline is not before
+    /// the last change, unless the clock was set back.
     pub fn apply_deadline(
         &mut self,
         settings: &CheckSettings,
         now: Timestamp,
         flips: &mut Vec<Flip>,
     ) {
+        self.end_due_pause(settings, now, flips);
         if let (Some((from, cause)), Some(deadline)) =
             (self.grace_origin(), self.passed_deadline(settings, now))
         {
@@ -226,6 +250,7 @@ impl CheckState {
         self.last_ping
             .into_iter()
             .chain(self.run.map(|run| run.start))
+            .chain(self.expected_from)
             .any(|at| at.is_ahead_of(now))
             || is_decision_too_far()
     }
@@ -265,10 +290,12 @@ impl CheckState {
         }
     }
 
-    /// Time of the last ping, or of the last flip if there was no ping. While the check is down,
-    /// further expected pings count from it.
+    /// Time of the last ping or of the end of a pause after it, or of the last flip if there was no
+    /// ping. While the check is down, further expected pings count from it.
     pub fn last_activity(&self) -> Timestamp {
-        self.last_ping.unwrap_or(self.changed)
+        self.last_ping
+            .max(self.expected_from)
+            .unwrap_or(self.changed)
     }
 
     /// Moves times that are ahead of the clock to `now`. They were logged while the clock was
@@ -283,6 +310,7 @@ impl CheckState {
         self.limit_decision_time(settings, now);
         let clamp = |at: Timestamp| if at.is_ahead_of(now) { now } else { at };
         self.last_ping = self.last_ping.map(clamp);
+        self.expected_from = self.expected_from.map(clamp);
         self.run = self.run.map(|run| OngoingRun {
             start: clamp(run.start),
             ..run
@@ -333,7 +361,7 @@ impl CheckState {
         (self.n_pings, self.unused_since_import) = (self.n_pings + 1, false);
         match kind {
             PingKind::Success | PingKind::Fail => {
-                self.last_ping = Some(at);
+                (self.last_ping, self.expected_from) = (Some(at), None);
                 let same = self.run.filter(|run| run.rid == rid);
                 // A run whose start is ahead of `at` was measured by a clock that was set back
                 // meanwhile.
@@ -377,31 +405,6 @@ impl CheckState {
         };
     }
 
-    /// Stops monitoring and ends the run.
-    pub fn pause(&mut self, settings: &CheckSettings, now: Timestamp, flips: &mut Vec<Flip>) {
-        self.apply_deadline(settings, now, flips);
-        (self.run, self.unused_since_import) = (None, false);
-        self.change_status(Status::Paused, FlipCause::PausedOrResumed, now, None, flips);
-    }
-
-    /// Makes a paused check new again. Returns `false` and changes nothing if the check is not
-    /// paused.
-    pub fn resume(
-        &mut self,
-        settings: &CheckSettings,
-        now: Timestamp,
-        flips: &mut Vec<Flip>,
-    ) -> bool {
-        self.apply_deadline(settings, now, flips);
-        if self.status != Status::Paused {
-            return false;
-        }
-        self.last_ping = None;
-        (self.run, self.unused_since_import) = (None, false);
-        self.change_status(Status::New, FlipCause::PausedOrResumed, now, None, flips);
-        true
-    }
-
     /// Applies new settings. A deadline that has passed under the old settings sets the check to
     /// down first.
     pub fn change_settings(
@@ -432,7 +435,10 @@ impl CheckState {
     /// Derives the time at which grace begins.
     pub fn update_grace_start(&mut self, settings: &CheckSettings) {
         self.grace_start = match (self.status, self.last_ping) {
-            (Status::Up, Some(last_ping)) => settings.next_ping_after(last_ping),
+            (Status::Up, Some(last_ping)) => settings.next_ping_after(
+                self.expected_from
+                    .map_or(last_ping, |from| from.max(last_ping)),
+            ),
             _ => None,
         };
     }
@@ -462,6 +468,12 @@ impl CheckState {
     pub fn apply_flip(&mut self, flip: &Flip) {
         self.status = flip.to;
         self.changed = flip.at;
+        if flip.to != Status::Paused {
+            self.pause_end = None;
+        }
+        if flip.cause == FlipCause::PauseEnded {
+            self.expected_from = Some(flip.at);
+        }
         if flip.to != Status::Up {
             self.grace_start = None;
         }

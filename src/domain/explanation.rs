@@ -99,6 +99,9 @@ pub fn explain_flip(
         ),
         FlipCause::Success => format!("It reported a success {when} ({zone})."),
         FlipCause::PausedOrResumed => format!("A user paused or resumed it {when} ({zone})."),
+        FlipCause::PauseEnded => {
+            format!("It was down before a pause, which ended {when} ({zone}).")
+        }
         FlipCause::Unknown => format!("It changed {when} ({zone}); the reason was not recorded."),
     }
 }
@@ -148,7 +151,18 @@ pub fn explain_status(
         ),
         VisibleStatus::Up => ("Up.".into(), vec![explain_up(&state, times)]),
         VisibleStatus::New => ("New.".into(), vec![explain_new(&state).into()]),
-        VisibleStatus::Paused => ("Paused.".into(), vec![explain_paused(settings).into()]),
+        VisibleStatus::Paused => {
+            let reason = explain_paused(settings);
+            let until = state.pause_end.map(|end| {
+                format!(
+                    "Monitoring continues {} ({}).",
+                    times.at_phrase(end.at),
+                    times.relative(end.at)
+                )
+            });
+            let sentences = until.into_iter().chain([reason.into()]).collect();
+            ("Paused.".into(), sentences)
+        }
     };
     if let Some(run) = state.run {
         reason.push(format!(
@@ -252,6 +266,7 @@ fn failure_reason(cause: FlipCause) -> String {
         FlipCause::ExitStatus(status) => format!("exit status {status}"),
         FlipCause::Keyword => "failure keyword".into(),
         FlipCause::NoKeyword => "no success keyword".into(),
+        FlipCause::PauseEnded => "down before the pause".into(),
         FlipCause::Success | FlipCause::PausedOrResumed | FlipCause::Unknown => "down".into(),
     }
 }
@@ -300,6 +315,7 @@ pub fn short_reason(cause: FlipCause) -> String {
         FlipCause::NoKeyword => "its report contained no success keyword".into(),
         FlipCause::Success => "it reported a success".into(),
         FlipCause::PausedOrResumed => "a user paused or resumed it".into(),
+        FlipCause::PauseEnded => "its pause ended".into(),
         FlipCause::Unknown => "not recorded".into(),
     }
 }

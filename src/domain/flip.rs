@@ -46,6 +46,8 @@ pub enum FlipCause {
     Success,
     /// A user paused or resumed the check.
     PausedOrResumed,
+    /// A pause ended at the time that it was given.
+    PauseEnded,
 }
 
 impl FlipCause {
@@ -61,6 +63,7 @@ impl FlipCause {
             Self::NoKeyword => "no_keyword",
             Self::Success => "success",
             Self::PausedOrResumed => "operator",
+            Self::PauseEnded => "pause_ended",
             Self::Unknown => "unknown",
         }
     }

@@ -165,24 +165,24 @@ pub struct WindowTimesInput {
     pub tz: Option<String>,
 }
 
-/// Error in the times of a window: the field, and what is wrong with it.
+/// Error in the times of a window or a pause: the field, and what is wrong with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WindowError(pub &'static str, pub String);
+pub struct TimesError(pub &'static str, pub String);
 
-impl fmt::Display for WindowError {
+impl fmt::Display for TimesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is wrong: {}", self.0, self.1)
     }
 }
 
-impl std::error::Error for WindowError {}
+impl std::error::Error for TimesError {}
 
 impl WindowTimesInput {
     /// Parses the times at `now`.
     ///
     /// # Errors
     /// If they cannot be parsed, contradict each other, or the window would be open for too long.
-    pub fn parse(self, now: Timestamp) -> Result<WindowTimes, WindowError> {
+    pub fn parse(self, now: Timestamp) -> Result<WindowTimes, TimesError> {
         let Self {
             from,
             to,
@@ -190,7 +190,7 @@ impl WindowTimesInput {
             minutes,
             tz,
         } = self;
-        let error = |field, reason: &str| WindowError(field, reason.to_owned());
+        let error = |field, reason: &str| TimesError(field, reason.to_owned());
         if let Some(schedule) = schedule {
             if from.is_some() || to.is_some() {
                 return Err(error(
@@ -199,11 +199,11 @@ impl WindowTimesInput {
                 ));
             }
             let schedule = Schedule::parse(&schedule)
-                .map_err(|reason| WindowError("schedule", reason.to_string()))?;
+                .map_err(|reason| TimesError("schedule", reason.to_string()))?;
             let tz = tz
                 .as_deref()
                 .map_or(Ok(Timezone::utc()), Timezone::parse)
-                .map_err(|reason| WindowError("tz", reason.to_string()))?;
+                .map_err(|reason| TimesError("tz", reason.to_string()))?;
             let minutes = validate_minutes(
                 minutes.ok_or_else(|| {
                     error(
@@ -251,19 +251,27 @@ impl WindowTimesInput {
     }
 }
 
-fn validate_minutes(minutes: u64, max: u64) -> Result<u32, WindowError> {
+/// Checks a number of minutes.
+///
+/// # Errors
+/// If it is 0 or greater than `max`.
+pub(super) fn validate_minutes(minutes: u64, max: u64) -> Result<u32, TimesError> {
     let fitting = u32::try_from(minutes)
         .ok()
         .filter(|_| (1..=max).contains(&minutes));
-    fitting.ok_or_else(|| WindowError("minutes", format!("give a number from 1 to {max}")))
+    fitting.ok_or_else(|| TimesError("minutes", format!("give a number from 1 to {max}")))
 }
 
-fn parse_timestamp(field: &'static str, text: &str) -> Result<Timestamp, WindowError> {
+/// Parses a time with its UTC offset.
+///
+/// # Errors
+/// If the text is something else.
+pub(super) fn parse_timestamp(field: &'static str, text: &str) -> Result<Timestamp, TimesError> {
     let read = text
         .parse::<jiff::Timestamp>()
         .map(|at| Timestamp::from_micros(at.as_microsecond()));
     read.map_err(|_| {
-        WindowError(
+        TimesError(
             field,
             "give a time with its UTC offset, as in 2026-11-20T10:00:00+00:00".to_owned(),
         )

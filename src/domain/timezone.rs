@@ -7,6 +7,7 @@ pub(crate) mod wall_time;
 use std::fmt;
 use std::sync::LazyLock;
 
+use jiff::civil::Weekday;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use super::check_edit::field_value::{
@@ -107,6 +108,24 @@ impl Timezone {
     pub fn parse_local_time(&self, text: &str) -> Option<Timestamp> {
         let local: jiff::civil::DateTime = text.parse().ok()?;
         let time = local.to_zoned(self.0.clone()).ok()?;
+        Some(Timestamp::from_micros(time.timestamp().as_microsecond()))
+    }
+
+    /// Time at which clocks of the zone show this hour on the day after `now`, or on the next day
+    /// of the week after it. `None` if that is out of range.
+    pub fn next_day_at(
+        &self,
+        now: Timestamp,
+        weekday: Option<Weekday>,
+        hour: i8,
+    ) -> Option<Timestamp> {
+        let now = jiff::Timestamp::from_microsecond(now.micros()).ok()?;
+        let today = now.to_zoned(self.0.clone()).date();
+        let day = match weekday {
+            Some(weekday) => today.nth_weekday(1, weekday),
+            None => today.tomorrow(),
+        };
+        let time = day.ok()?.at(hour, 0, 0, 0).to_zoned(self.0.clone()).ok()?;
         Some(Timestamp::from_micros(time.timestamp().as_microsecond()))
     }
 

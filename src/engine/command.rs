@@ -14,10 +14,12 @@ use uuid::Uuid;
 
 use crate::domain::alert::{DeliveryRecord, Outage, OutboxRow};
 use crate::domain::channel::{ChannelSettings, SettingsAuthor, SettingsError, SettingsUpdate};
-use crate::domain::check::{self, Check};
+use crate::domain::check::{self, Check, CheckState};
 use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::declared::ApplyConflict;
-use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId, WindowId};
+use crate::domain::ids::{
+    Arrival, ChannelId, CheckId, DeliveryNumber, FlipNumber, KeyId, ProjectId, WindowId,
+};
 use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes};
 use crate::domain::number::FailureThreshold;
 use crate::domain::parents::{Parents, ParentsError};
@@ -49,10 +51,12 @@ pub enum Command {
     CreateCheck(Box<CreateCheckRequest>),
     /// Updates a check: `POST /checks/<uuid>`
     UpdateCheck(CheckId, Box<CheckEdit>),
-    /// Pauses a check: `POST /checks/<uuid>/pause`
-    PauseCheck(CheckId),
+    /// Pauses a check, until this time if there is one: `POST /checks/<uuid>/pause`
+    PauseCheck(CheckId, Option<Timestamp>),
     /// Resumes a check: `POST /checks/<uuid>/resume`
     ResumeCheck(CheckId),
+    /// Returns a check to the state before a pause or resumption that a user undoes.
+    RestoreCheck(Box<CheckRestoration>),
     /// Deletes a check: `DELETE /checks/<uuid>`
     DeleteCheck(CheckId),
     /// Applies passed deadlines of these checks, and decides about their held alerts that are due.
@@ -275,6 +279,17 @@ pub struct CreateCheckRequest {
     pub unique: Vec<UniqueField>,
     /// Random UUIDs for a new check.
     pub uuids: CheckUuids,
+}
+
+/// Return of a check to an earlier state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CheckRestoration {
+    /// Check to change.
+    pub check: CheckId,
+    /// State to return to.
+    pub earlier: CheckState,
+    /// Newest ping and flip that the check may have. With others it has changed since.
+    pub newest: (Arrival, FlipNumber),
 }
 
 /// Project to create.

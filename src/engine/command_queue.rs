@@ -310,7 +310,8 @@ fn approximate_bytes(command: &Command) -> usize {
             .iter()
             .map(|report| size_of_val(report) + size_of_val(&*report.rows))
             .sum(),
-        Command::PauseCheck(_)
+        Command::PauseCheck(..)
+        | Command::RestoreCheck(_)
         | Command::ResumeCheck(_)
         | Command::DeleteCheck(_)
         | Command::RemoveOrphans
@@ -376,26 +377,40 @@ mod tests {
     fn a_full_queue_refuses_commands_until_it_is_emptied() {
         let queue = CommandQueue::new(LARGE);
         let receivers: Vec<_> = (0..MAX_COMMANDS)
-            .map(|_| queue.push(Command::PauseCheck(CheckId(1)), None).unwrap())
+            .map(|_| {
+                queue
+                    .push(Command::PauseCheck(CheckId(1), None), None)
+                    .unwrap()
+            })
             .collect();
         assert_eq!(
-            queue.push(Command::PauseCheck(CheckId(1)), None).err(),
+            queue
+                .push(Command::PauseCheck(CheckId(1), None), None)
+                .err(),
             Some(Unavailable::QueueFull)
         );
         assert_eq!(
             queue.take(Duration::ZERO, true).small.len(),
             receivers.len()
         );
-        assert!(queue.push(Command::PauseCheck(CheckId(1)), None).is_ok());
+        assert!(
+            queue
+                .push(Command::PauseCheck(CheckId(1), None), None)
+                .is_ok()
+        );
     }
 
     #[test]
     fn a_closed_queue_still_returns_its_commands() {
         let queue = CommandQueue::new(LARGE);
-        let _receiver = queue.push(Command::PauseCheck(CheckId(1)), None).unwrap();
+        let _receiver = queue
+            .push(Command::PauseCheck(CheckId(1), None), None)
+            .unwrap();
         queue.close();
         assert_eq!(
-            queue.push(Command::PauseCheck(CheckId(1)), None).err(),
+            queue
+                .push(Command::PauseCheck(CheckId(1), None), None)
+                .err(),
             Some(Unavailable::Stopping)
         );
         queue.wait_until_closed(Duration::MAX);
@@ -440,7 +455,11 @@ mod tests {
         );
         // A command above the limit is accepted if it is the only large one. Small ones form no
         // long commit together, and light ones do not wait for it.
-        assert!(queue.push(Command::PauseCheck(CheckId(1)), None).is_ok());
+        assert!(
+            queue
+                .push(Command::PauseCheck(CheckId(1), None), None)
+                .is_ok()
+        );
         let batches = std::iter::repeat_with(|| queue.take(Duration::ZERO, false))
             .take_while(|taken| !taken.small.is_empty());
         let batches: Vec<_> = batches
@@ -462,7 +481,7 @@ mod tests {
             batches[0]
                 .0
                 .iter()
-                .any(|entry| matches!(entry.command, Command::PauseCheck(_)))
+                .any(|entry| matches!(entry.command, Command::PauseCheck(..)))
         );
         assert!((0..2).all(|_| queue.take(Duration::ZERO, true).large.is_some()));
         assert!(

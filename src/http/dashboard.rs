@@ -55,6 +55,7 @@ mod page_messages;
 mod page_request;
 mod page_routes;
 mod password_hasher;
+mod pause_length;
 mod ping_urls;
 mod project_list;
 mod project_settings;
@@ -68,6 +69,7 @@ mod snippet;
 mod system;
 mod time_display;
 mod totp;
+mod undo;
 mod untrusted_text;
 mod users;
 mod viewer;
@@ -89,6 +91,7 @@ use password_hasher::PasswordHasher;
 use second_factor_limit::SecondFactorLimit;
 use second_step::PendingSignIns;
 use sign_in_limit::SignInLimit;
+use undo::UndoHistory;
 
 pub(crate) use page_handler::{handle_request, not_found_page};
 pub(crate) use page_routes::DashboardTarget;
@@ -162,6 +165,7 @@ pub(crate) struct DashboardState {
     pending_sign_ins: PendingSignIns,
     second_factor_limit: SecondFactorLimit,
     one_time_texts: OneTimeTexts,
+    undo_history: UndoHistory,
     live_updates: Arc<live_updates::LiveUpdates>,
     /// Allows one backup at a time.
     backup_permit: Arc<Semaphore>,
@@ -197,6 +201,7 @@ impl DashboardState {
             pending_sign_ins,
             second_factor_limit: SecondFactorLimit::default(),
             one_time_texts,
+            undo_history: UndoHistory::default(),
             live_updates,
             backup_permit,
         })

@@ -159,7 +159,7 @@ enum FlipCauseRow {
 }
 
 /// Words for causes.
-const CAUSE_NAMES: [(FlipCause, &str); 9] = [
+const CAUSE_NAMES: [(FlipCause, &str); 10] = [
     (FlipCause::Unknown, ""),
     (FlipCause::MissedPing, "late"),
     (FlipCause::Overrun, "overrun"),
@@ -169,6 +169,7 @@ const CAUSE_NAMES: [(FlipCause, &str); 9] = [
     (FlipCause::NoKeyword, "no-keyword"),
     (FlipCause::Success, "success"),
     (FlipCause::PausedOrResumed, "operator"),
+    (FlipCause::PauseEnded, "pause-ended"),
 ];
 
 impl From<NumberedFlip> for ImportFlipRow {

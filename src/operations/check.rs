@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{OperationError, read_blocking, submit};
-use crate::domain::check::Check;
+use crate::domain::check::{Check, PauseInput};
 use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::flip::Flip;
 use crate::domain::ids::{CheckId, ProjectId, parse_hyphenated_uuid};
@@ -15,7 +15,8 @@ use crate::domain::text::Slug;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
 use crate::engine::command::{
-    CheckUuids, Command, CommandError, CreateCheckRequest, SavedCheck, Unavailable,
+    CheckRestoration, CheckUuids, Command, CommandError, CreateCheckRequest, SavedCheck,
+    Unavailable,
 };
 use crate::engine::state::ProjectState;
 
@@ -33,10 +34,12 @@ pub struct CheckDetails {
 pub enum CheckChange {
     /// Changes its settings.
     Update(CheckId, Box<CheckEdit>),
-    /// Pauses it.
-    Pause(CheckId),
+    /// Pauses it, until this time if there is one.
+    Pause(CheckId, Option<Timestamp>),
     /// Resumes it.
     Resume(CheckId),
+    /// Returns it to the state before a pause or resumption.
+    Restore(Box<CheckRestoration>),
     /// Deletes it.
     Delete(CheckId),
 }
@@ -80,12 +83,17 @@ pub async fn update(
     submit(handle, Command::UpdateCheck(check, Box::new(edit))).await
 }
 
-/// Pauses a check and returns it as it is now.
+/// Pauses a check, for the time that the user has given, and returns it as it is now.
 ///
 /// # Errors
-/// If it is gone, or the writer does not answer.
-pub async fn pause(handle: &Handle, check: CheckId) -> Result<Box<Check>, OperationError> {
-    submit(handle, Command::PauseCheck(check)).await
+/// If it is gone, the time is wrong, or the writer does not answer.
+pub async fn pause(
+    handle: &Handle,
+    check: CheckId,
+    times: PauseInput,
+) -> Result<Box<Check>, OperationError> {
+    let until = times.parse(handle.now()).map_err(OperationError::Times)?;
+    submit(handle, Command::PauseCheck(check, until)).await
 }
 
 /// Resumes a check and returns it as it is now.
@@ -96,20 +104,21 @@ pub async fn resume(handle: &Handle, check: CheckId) -> Result<Box<Check>, Opera
     submit(handle, Command::ResumeCheck(check)).await
 }
 
-/// Changes several checks and returns the result for each, in their order. The commands are queued
-/// together.
+/// Changes several checks and returns the result for each, in their order: the check as it is now,
+/// or as it was before its deletion. The commands are queued together.
 ///
 /// # Errors
 /// If the queue is full, or the writer does not answer. Some checks may have been changed.
 pub async fn change_all(
     handle: &Handle,
     changes: impl IntoIterator<Item = CheckChange>,
-) -> Result<Vec<Result<(), CommandError>>, OperationError> {
+) -> Result<Vec<Result<Box<Check>, CommandError>>, OperationError> {
     let mut replies = Vec::new();
     for change in changes {
         let command = match change {
             CheckChange::Update(check, edit) => Command::UpdateCheck(check, edit),
-            CheckChange::Pause(check) => Command::PauseCheck(check),
+            CheckChange::Pause(check, until) => Command::PauseCheck(check, until),
+            CheckChange::Restore(restoration) => Command::RestoreCheck(restoration),
             CheckChange::Resume(check) => Command::ResumeCheck(check),
             CheckChange::Delete(check) => Command::DeleteCheck(check),
         };
@@ -119,7 +128,10 @@ pub async fn change_all(
     for reply in replies {
         // The writer has ended without a reply.
         let reply = reply.await.unwrap_or(Err(Unavailable::StorageFailed));
-        results.push(reply?.map(drop));
+        results.push(match reply? {
+            Ok(outcome) => Ok(outcome.try_into()?),
+            Err(refusal) => Err(refusal),
+        });
     }
     Ok(results)
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use uuid::Uuid;
 
 use crate::domain::channel::SettingsError;
-use crate::domain::maintenance_window::WindowError;
+use crate::domain::maintenance_window::TimesError;
 use crate::engine::command::user::UserCommandError;
 use crate::engine::command::{CommandError, Unavailable, UnexpectedOutcome};
 use crate::store::StoreError;
@@ -59,7 +59,7 @@ pub enum OperationError {
         uuids: Vec<Uuid>,
     },
     /// A maintenance window cannot be open at these times.
-    Window(WindowError),
+    Times(TimesError),
     /// No check has that UUID, slug or name.
     UnknownCheck(String),
     /// Several checks have that slug or name.
@@ -192,7 +192,7 @@ impl fmt::Display for OperationError {
                     join_first(uuids)
                 )
             }
-            Self::Window(error) => error.fmt(f),
+            Self::Times(error) => error.fmt(f),
             Self::UnknownCheck(requested) => write!(
                 f,
                 "there is no check {requested:?}; `check list` lists all checks"

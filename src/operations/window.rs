@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{OperationError, submit};
 use crate::domain::ids::{ProjectId, parse_hyphenated_uuid};
-use crate::domain::maintenance_window::{MaintenanceWindow, WindowError, WindowTimesInput};
+use crate::domain::maintenance_window::{MaintenanceWindow, TimesError, WindowTimesInput};
 use crate::domain::project::Project;
 use crate::domain::text::{Name, Tags};
 use crate::engine::Handle;
@@ -28,9 +28,9 @@ pub async fn create(
             Tags::MAX_CHARS,
             Tags::MAX_TAGS
         );
-        return Err(OperationError::Window(WindowError("tags", reason)));
+        return Err(OperationError::Times(TimesError("tags", reason)));
     }
-    let times = times.parse(handle.now()).map_err(OperationError::Window)?;
+    let times = times.parse(handle.now()).map_err(OperationError::Times)?;
     let uuid = handle.random().uuid();
     let window = NewWindow {
         uuid,

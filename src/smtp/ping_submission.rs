@@ -177,7 +177,7 @@ mod tests {
     fn full_engine() -> (Handle, Writer) {
         let (handle, writer) =
             engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
-        while handle.submit(Command::PauseCheck(CheckId(1))).is_ok() {}
+        while handle.submit(Command::PauseCheck(CheckId(1), None)).is_ok() {}
         (handle, writer)
     }
 

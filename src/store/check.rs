@@ -10,7 +10,9 @@ use uuid::Uuid;
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError, outbox};
 use crate::domain::alert::{HoldReason, NotificationState};
-use crate::domain::check::{Check, CheckSettings, CheckState, KeywordFilters, OngoingRun};
+use crate::domain::check::{
+    Check, CheckSettings, CheckState, KeywordFilters, OngoingRun, PauseEnd,
+};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
 use crate::domain::number::{FailureThreshold, Seconds};
 use crate::domain::parents::Parents;
@@ -87,11 +89,16 @@ struct CheckRecord<'a> {
     /// changed since.
     #[serde(borrow, default)]
     alerted_labels: Option<(&'a str, &'a str, &'a str)>,
+    /// Since version 8. End of the pause, and the status that the check then has.
+    #[serde(default)]
+    pause_end: Option<(i64, u8)>,
+    #[serde(default)]
+    expected_from: Option<i64>,
 }
 
 impl<'a> Record<'a> for CheckRecord<'a> {
     const TABLE: &'static str = "checks";
-    const VERSION: u8 = 7;
+    const VERSION: u8 = 8;
 }
 
 /// Returns the stored number of a status.
@@ -233,6 +240,10 @@ impl<'a> From<&'a Check> for CheckRecord<'a> {
                     names.tags.as_str(),
                 )
             }),
+            pause_end: state
+                .pause_end
+                .map(|end| (end.at.micros(), status_number(end.status))),
+            expected_from: state.expected_from.map(Timestamp::micros),
         }
     }
 }
@@ -298,6 +309,15 @@ impl CheckRecord<'_> {
             } else {
                 self.imported_pings
             },
+            pause_end: match self.pause_end {
+                Some((at, status)) => Some(
+                    status_from_number(status)
+                        .and_then(|status| PauseEnd::new(Timestamp::from_micros(at), status))
+                        .ok_or("pause_end")?,
+                ),
+                None => None,
+            },
+            expected_from: self.expected_from.map(Timestamp::from_micros),
         };
         state.update_grace_start(&settings);
         let alerted_labels = self
@@ -391,6 +411,7 @@ pub(super) fn unreadable_check_row(id: u64, bytes: &[u8]) -> Option<(StoreError,
             "notification" => row.notification = 0,
             "after" => row.after = 1,
             "parents" => row.parents.clear(),
+            "pause_end" => row.pause_end = None,
             _ => row.status = status_number(Status::Paused),
         }
     }

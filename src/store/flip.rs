@@ -28,7 +28,7 @@ struct FlipRecord {
     #[serde(default)]
     arrival: u64,
     /// 0 unknown, 1 late, 2 overrun, 3 edited, 4 fail, 5 exit status, 6 keyword, 7 no keyword, 8
-    /// success, 9 operator
+    /// success, 9 operator. Since version 4: 10 pause ended
     #[serde(default)]
     cause: u8,
     /// Exit status, if that is the cause; otherwise 0.
@@ -41,7 +41,7 @@ struct FlipRecord {
 
 impl Record<'_> for FlipRecord {
     const TABLE: &'static str = "flips";
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 }
 
 /// Returns the stored form of a cause: its number and its detail.
@@ -57,6 +57,7 @@ fn cause_numbers(cause: FlipCause) -> (u8, u8) {
         FlipCause::NoKeyword => (7, 0),
         FlipCause::Success => (8, 0),
         FlipCause::PausedOrResumed => (9, 0),
+        FlipCause::PauseEnded => (10, 0),
     }
 }
 
@@ -73,6 +74,7 @@ fn cause_from_numbers(number: u8, detail: u8) -> Option<FlipCause> {
         7 => FlipCause::NoKeyword,
         8 => FlipCause::Success,
         9 => FlipCause::PausedOrResumed,
+        10 => FlipCause::PauseEnded,
         _ => return None,
     })
 }

@@ -11,7 +11,7 @@ type Migration = fn(&WriteTransaction) -> Result<(), StoreError>;
 
 /// Migrations by version: the first creates version 1 in an empty file. New ones are only added at
 /// the end. `tests/layouts` has a file of each release, and every test run opens them.
-const MIGRATIONS: [Migration; 16] = [
+const MIGRATIONS: [Migration; 17] = [
     first_tables,
     second_rows,
     outbox_tables,
@@ -28,6 +28,7 @@ const MIGRATIONS: [Migration; 16] = [
     rows_with_alerted_names,
     rows_with_refused_recipients,
     file_with_log,
+    rows_with_pause_ends,
 ];
 
 /// Version that this release writes.
@@ -174,5 +175,11 @@ fn rows_with_refused_recipients(_: &WriteTransaction) -> Result<(), StoreError> 
 
 /// Version 16: a log may be ahead of the file. Earlier releases would not read it.
 fn file_with_log(_: &WriteTransaction) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// Version 17: new rows of checks (version 8) record the end of a pause, and new rows of flips
+/// (version 4) that a pause ended.
+fn rows_with_pause_ends(_: &WriteTransaction) -> Result<(), StoreError> {
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::domain::alert::{
     ChannelHealth, DeliveryProof, HoldReason, NotificationState, Outage, RefusedRecipient,
 };
 use crate::domain::channel::ChannelSettings;
-use crate::domain::check::{Check, CheckLabels, CheckSettings, CheckState, OngoingRun};
+use crate::domain::check::{Check, CheckLabels, CheckSettings, CheckState, OngoingRun, PauseEnd};
 use crate::domain::flip::{Flip, FlipCause, LoggedFlip};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, KeyId, ProjectId};
 use crate::domain::import_item::ProjectImport;
@@ -182,6 +182,8 @@ fn check() -> Check {
         },
         unused_since_import: true,
         imported_pings: 2,
+        pause_end: PauseEnd::new(Timestamp::from_secs(120), Status::Up),
+        expected_from: Some(Timestamp::from_secs(40)),
         ..CheckState::new(Timestamp::from_secs(50))
     };
     Check {
@@ -407,7 +409,7 @@ fn a_newer_schema_is_refused_with_a_remedy() {
     };
     drop(Store::open(&medium).unwrap());
     set_schema(migrations::SCHEMA + 1);
-    let sentence = "the database has schema version 17, this release knows up to 16: install the \
+    let sentence = "the database has schema version 18, this release knows up to 17: install the \
                     release that wrote it, or a newer one";
     assert_eq!(Store::open(&medium).err().unwrap().to_string(), sentence);
     set_schema(migrations::SCHEMA);

@@ -355,7 +355,7 @@ fn a_full_file_system_refuses_pings_until_there_is_space() -> io::Result<()> {
     });
     assert!(accepted);
     assert_eq!(
-        engine.execute(Command::PauseCheck(id)),
+        engine.execute(Command::PauseCheck(id, None)),
         CommandOutcome::Check(Box::new(engine.read_check(id)))
     );
     drop(engine);

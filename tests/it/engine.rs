@@ -30,7 +30,7 @@ fn a_deadline_counts_from_its_microsecond_even_before_it_is_noticed() {
     // A run on a paused check with manual resume: pings are ignored until the run is overdue, and
     // count from then on.
     let id = engine.create_check(7);
-    engine.execute(Command::PauseCheck(id));
+    engine.execute(Command::PauseCheck(id, None));
     engine.execute(ping(7, PingKind::Start, ""));
     engine.execute(Command::UpdateCheck(
         id,

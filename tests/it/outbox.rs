@@ -188,10 +188,10 @@ fn a_pause_sends_no_alert_and_a_failure_of_a_paused_check_does() {
     engine.execute(ping(7, PingKind::Fail, ""));
     assert_eq!(waiting(&engine), [(hook, id, AlertEvent::Down)]);
     for command in [
-        Command::PauseCheck(id),
+        Command::PauseCheck(id, None),
         Command::ResumeCheck(id),
         ping(7, PingKind::Success, ""),
-        Command::PauseCheck(id),
+        Command::PauseCheck(id, None),
     ] {
         engine.execute(command);
     }
@@ -959,7 +959,7 @@ fn the_log_says_how_a_downtime_with_a_held_alert_ended() {
     });
     for end in [
         ping(7, PingKind::Success, ""),
-        Command::PauseCheck(id),
+        Command::PauseCheck(id, None),
         Command::DeleteCheck(id),
     ] {
         engine.execute(ping(7, PingKind::Fail, ""));

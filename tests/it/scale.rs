@@ -204,7 +204,7 @@ fn a_project_with_many_checks_disappears_at_once_and_is_removed_in_slices() {
     );
     let refused = engine.batch([
         ping(5, PingKind::Success, ""),
-        Command::PauseCheck(check.id),
+        Command::PauseCheck(check.id, None),
     ]);
     assert!(
         refused.iter().all(|answer| matches!(answer, Ok(Err(_)))),

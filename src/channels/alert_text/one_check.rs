@@ -23,6 +23,7 @@ fn down_title(name: &str, cause: FlipCause) -> String {
         | FlipCause::SettingsChanged
         | FlipCause::Success
         | FlipCause::PausedOrResumed
+        | FlipCause::PauseEnded
         | FlipCause::Unknown => {
             format!("{name} is down")
         }

@@ -1,6 +1,7 @@
 //! Tests of the state table, row by row, and of related rules.
 
 mod deadline;
+mod pause;
 
 use super::*;
 use crate::domain::alert::HoldReason;
@@ -64,7 +65,13 @@ impl TestedCheck {
     }
 
     fn pause(&mut self, secs: i64) -> &mut Self {
-        self.state.pause(&self.settings, at(secs), &mut self.flips);
+        self.pause_until(None, secs)
+    }
+
+    fn pause_until(&mut self, until: Option<i64>, secs: i64) -> &mut Self {
+        let until = until.map(at);
+        self.state
+            .pause(until, &self.settings, at(secs), &mut self.flips);
         self
     }
 

@@ -104,7 +104,7 @@ fn each_status_explains_what_will_change_it() {
     let mut paused = nightly();
     paused
         .state
-        .pause(&paused.settings, moment(now), &mut Vec::new());
+        .pause(None, &paused.settings, moment(now), &mut Vec::new());
     assert_eq!(
         explanation_text(&paused, None, now),
         "Paused. The next success or failure resumes it."
@@ -254,7 +254,7 @@ fn a_summary_has_the_reason_and_its_start() {
     let mut paused = nightly();
     paused
         .state
-        .pause(&paused.settings, moment(now), &mut Vec::new());
+        .pause(None, &paused.settings, moment(now), &mut Vec::new());
     assert_eq!(
         found(&paused, "2026-11-21T00:00:00Z"),
         summary("paused", Some(now), None)

@@ -64,7 +64,7 @@ impl WorkingState {
                 }
             }
             PlanStep::PauseCheck(id) => {
-                self.expect_accepted(|working| working.pause_check(id, now));
+                self.expect_accepted(|working| working.pause_check(id, None, now));
             }
             PlanStep::ResumeCheck(id) => {
                 self.expect_accepted(|working| working.resume_check(id, now));

@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::super::command::{CheckUuids, CommandError, CommandOutcome, CreateCheckRequest};
+use super::super::command::{
+    CheckRestoration, CheckUuids, CommandError, CommandOutcome, CreateCheckRequest,
+};
 use super::super::state::Change;
 use super::{ApplyResult, WorkingState};
 use crate::domain::check::{Check, CheckSettings, CheckState};
@@ -91,33 +93,56 @@ impl WorkingState {
         self.put_check(check, &flips, now)
     }
 
-    pub(super) fn pause_check(&mut self, id: CheckId, now: Timestamp) -> ApplyResult {
+    pub(super) fn pause_check(
+        &mut self,
+        id: CheckId,
+        until: Option<Timestamp>,
+        now: Timestamp,
+    ) -> ApplyResult {
         self.transition(id, now, |state, settings, flips| {
-            state.pause(settings, now, flips);
-            true
+            state.pause(until, settings, now, flips);
+            Ok(())
         })
     }
 
     pub(super) fn resume_check(&mut self, id: CheckId, now: Timestamp) -> ApplyResult {
         self.transition(id, now, |state, settings, flips| {
-            state.resume(settings, now, flips)
+            let is_resumed = state.resume(settings, now, flips);
+            is_resumed.then_some(()).ok_or(CommandError::NotPaused)
         })
     }
 
-    /// Pauses or resumes a check: `change` changes the state, or returns `false` if it refuses to.
+    pub(super) fn restore_check(
+        &mut self,
+        restoration: CheckRestoration,
+        now: Timestamp,
+    ) -> ApplyResult {
+        let CheckRestoration {
+            check,
+            earlier,
+            newest,
+        } = restoration;
+        self.transition(check, now, |state, settings, flips| {
+            if (state.last_arrival, state.last_flip) != newest {
+                return Err(CommandError::Outdated);
+            }
+            state.restore(&earlier, settings, now, flips);
+            Ok(())
+        })
+    }
+
+    /// Pauses, resumes or restores a check by `change`.
     fn transition(
         &mut self,
         id: CheckId,
         now: Timestamp,
-        change: impl FnOnce(&mut CheckState, &CheckSettings, &mut Vec<Flip>) -> bool,
+        change: impl FnOnce(&mut CheckState, &CheckSettings, &mut Vec<Flip>) -> Result<(), CommandError>,
     ) -> ApplyResult {
         // Takes effect even if the command is refused: a passed deadline stays passed.
         self.evaluate_if_due(id, now);
         let mut check = self.find_check(id)?;
         let mut flips = Vec::new();
-        if !change(&mut check.state, &check.settings, &mut flips) {
-            return Err(CommandError::NotPaused);
-        }
+        change(&mut check.state, &check.settings, &mut flips)?;
         Ok(CommandOutcome::Check(Box::new(
             self.put_check(check, &flips, now),
         )))

@@ -17,9 +17,10 @@ impl State {
             Command::Mail(pings) => of_target(&pings.first()?.target),
             Command::CreateCheck(request) => Some(request.project),
             Command::UpdateCheck(id, _)
-            | Command::PauseCheck(id)
+            | Command::PauseCheck(id, _)
             | Command::ResumeCheck(id)
             | Command::DeleteCheck(id) => of_check(*id),
+            Command::RestoreCheck(restoration) => of_check(restoration.check),
             Command::UpdateAlertSettings { check, .. } => of_check(*check),
             Command::AssignChannel { channel, .. } => {
                 self.channel(*channel).map(|channel| channel.project)

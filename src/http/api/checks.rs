@@ -11,7 +11,7 @@ use super::etag::{TaggedList, tagged_reply};
 use super::json::{JsonObject, write_array};
 use super::view::{ChannelMap, CheckMembers};
 use super::{ApiCall, CheckRef};
-use crate::domain::check::Check;
+use crate::domain::check::{Check, PauseInput};
 use crate::domain::ids::ProjectId;
 use crate::domain::text::Slug;
 use crate::domain::timestamp::Timestamp;
@@ -230,7 +230,11 @@ pub(super) async fn update(call: &mut ApiCall<'_>, uuid: Uuid) -> Result<HttpRep
 
 pub(super) async fn pause(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let check = call.find_check(uuid).await?;
-    let check = check::pause(call.handle(), check.id).await?;
+    let times = PauseInput {
+        until: call.document.string("until")?,
+        minutes: call.document.unsigned("minutes")?,
+    };
+    let check = check::pause(call.handle(), check.id, times).await?;
     Ok(reply::json(changed_check_json(call, &check)))
 }
 

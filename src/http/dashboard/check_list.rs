@@ -17,6 +17,7 @@ use super::page_handler::{HtmlPage, PageResponse};
 use super::page_messages::Banner;
 use super::page_request::PageRequest;
 use super::page_routes::{Page, RequiredRight};
+use super::pause_length::PauseLength;
 use super::windows::{OpenWindow, open_windows};
 use crate::domain::check::Check;
 use crate::domain::flip::Flip;
@@ -28,7 +29,7 @@ use crate::domain::user::preferences::{ListPreferences, SortOrder};
 use crate::http::common::ping_path::creating_ping_url;
 use crate::operations::channel::{AlertingChannels, unnotified_reason};
 use bulk::BulkFormInput;
-pub(super) use bulk::apply_bulk_action;
+pub(super) use bulk::{BulkAction, apply_bulk_action, undo_steps};
 pub(super) use list_return::ListReturn;
 pub(super) use query::DisplayStatus;
 use query::{CheckListFilter, CheckListItem, CheckListQuery, SortKey, compare_natural, sort_page};
@@ -78,6 +79,8 @@ struct CheckList {
     bulk: Option<String>,
     /// Target of the form that saves list preferences, if the viewer has an account.
     account: Option<String>,
+    /// Lengths of a pause: value and label.
+    pause_lengths: [(String, String); 7],
     /// Channels of the project: UUID and name.
     channels: Vec<(String, String)>,
     /// Maintenance windows that are open.
@@ -116,7 +119,9 @@ struct ListScan {
 /// Renders the page, or its rows alone.
 pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     let query = CheckListQuery::parse(&request.query.0, request.viewer.list_preferences);
-    Ok(render_list(request, query, bulk::result_banner(&request.query), None)?.into())
+    let undo = request.dashboard.undo_history.url(request);
+    let banner = bulk::result_banner(&request.query).map(|banner| banner.with_undo(undo));
+    Ok(render_list(request, query, banner, None)?.into())
 }
 
 /// Renders the list for this query, below this message.
@@ -364,6 +369,7 @@ impl CheckList {
             bulk,
             account,
             channels,
+            pause_lengths: PauseLength::options(),
             ping,
             windows: open_windows(request, None)?,
             windows_page: request.page_url(&Page::Windows(project.uuid)),

@@ -23,6 +23,8 @@ pub(crate) struct Layout {
     pub(crate) has_shortcuts: bool,
     /// Message about the action that led to the page.
     pub(crate) flash: Option<FlashMessage>,
+    /// URL that undoes that action.
+    pub(crate) undo: Option<String>,
     /// Messages for the viewer.
     pub(crate) banners: Vec<Banner>,
     /// Project that the page belongs to.
@@ -66,6 +68,7 @@ impl Layout {
             theme: request.viewer.theme.name(),
             has_shortcuts: request.viewer.has_shortcuts,
             flash: FlashMessage::from_code(request.query.get("m")),
+            undo: request.dashboard.undo_history.url(request),
             banners: collect_banners(request),
             project,
             user: request
@@ -91,6 +94,7 @@ impl Layout {
             theme: "system",
             has_shortcuts: true,
             flash: None,
+            undo: None,
             banners: Vec::new(),
             project: None,
             user: None,

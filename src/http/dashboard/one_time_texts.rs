@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::page_request::PageRequest;
+use super::page_request::{ClientId, PageRequest};
 use crate::domain::ids::{SessionId, UserId};
 use crate::util::sync::lock;
 
@@ -15,9 +15,8 @@ const TEXT_LIFETIME: Duration = Duration::from_secs(120);
 /// another secret.
 const MAX_TEXTS: usize = 1000;
 
-/// Owner of a text, and path of the page that shows it. A user of a proxy has no session.
-/// Without sign-in there is no user either.
-type TextOwner = (Option<UserId>, Option<SessionId>, String);
+/// Owner of a text, and path of the page that shows it.
+type TextOwner = (ClientId, String);
 
 /// Texts that wait to be shown.
 #[derive(Default)]
@@ -42,7 +41,7 @@ impl OneTimeTexts {
         text: String,
     ) {
         self.insert(
-            (Some(user), Some(session), path.into()),
+            ((Some(user), Some(session)), path.into()),
             text,
             request.handle().clock().uptime(),
         );
@@ -74,15 +73,7 @@ impl OneTimeTexts {
 }
 
 fn text_owner(request: &PageRequest, path: &str) -> TextOwner {
-    let signed_in = request.viewer.signed_in.as_ref();
-    let session = signed_in
-        .and_then(|signed_in| signed_in.session.as_ref())
-        .map(|session| session.id);
-    (
-        signed_in.map(|signed_in| signed_in.user.id),
-        session,
-        path.into(),
-    )
+    (request.client_id(), path.into())
 }
 
 #[cfg(test)]
@@ -94,7 +85,10 @@ mod tests {
         let secrets = OneTimeTexts::default();
         let secs = Duration::from_secs;
         let user = |user, session: Option<u64>, path: &str| {
-            (Some(UserId(user)), session.map(SessionId), path.to_owned())
+            (
+                (Some(UserId(user)), session.map(SessionId)),
+                path.to_owned(),
+            )
         };
         let maker = |session| user(1, Some(session), "/a/");
         secrets.insert(maker(1), "s".into(), secs(0));
@@ -103,7 +97,7 @@ mod tests {
             user(2, Some(1), "/a/"),
             user(1, None, "/a/"),
             user(1, Some(1), "/b/"),
-            (None, None, "/a/".into()),
+            ((None, None), "/a/".into()),
         ] {
             assert_eq!(secrets.remove(&other, secs(1)), None, "{other:?}");
         }

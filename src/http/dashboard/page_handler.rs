@@ -22,7 +22,8 @@ use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight, Scope};
 use super::{
     DashboardState, account, add_project, assets, badges, channels, chapters, check, check_list,
     choose_password, deliveries, export_project, live_updates, machines, project_list,
-    project_settings, second_step, session_expired, sign_in, system, totp, users, viewer, windows,
+    project_settings, second_step, session_expired, sign_in, system, totp, undo, users, viewer,
+    windows,
 };
 use crate::http::common::client_address::Peer;
 use crate::http::common::reply::{self, HttpError, HttpReply};
@@ -181,6 +182,7 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         | Page::Backup()
         | Page::AccountSessions()
         | Page::Bulk(_)
+        | Page::Undo(..)
         | Page::EndWindow(..)
         | Page::RetryDelivery(..)
         | Page::ChecksOfChannel(_)
@@ -221,7 +223,7 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::Backup() => system::send_backup(request, form).await,
         Page::AddCheck(_) => check::submit_new_check(request, form).await,
         Page::EditCheck(_) => check::update_check(request, form).await,
-        Page::PauseCheck(_) => check::pause(&request).await,
+        Page::PauseCheck(_) => check::pause(&request, &form).await,
         Page::ResumeCheck(_) => check::resume(&request).await,
         Page::PingCheck(_) => check::ping(&request, &form).await,
         Page::ChannelsOfCheck(_) => check::set_channels(&request, &form).await,
@@ -229,6 +231,7 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::CopyCheck(_) => check::copy(&request).await,
         Page::DeleteCheck(_) => check::delete_check(&request).await,
         Page::Bulk(_) => check_list::apply_bulk_action(request, form).await,
+        Page::Undo(_, number) => undo::undo(&request, *number).await,
         Page::Windows(_) => windows::create(&request, &form).await,
         Page::EndWindow(_, window) => windows::end(&request, *window).await,
         Page::RetryDelivery(_, number) => deliveries::retry(&request, *number).await,

@@ -88,6 +88,14 @@ const FLASH_MESSAGES: &[FlashMessage] = &[
         text: "Queued again. The list shows the result.",
     },
     FlashMessage {
+        code: "undone",
+        text: "Undone.",
+    },
+    FlashMessage {
+        code: "not-undone",
+        text: "Not undone: the check has changed since.",
+    },
+    FlashMessage {
         code: "paused",
         text: "Paused. No alerts are sent about this check.",
     },
@@ -131,6 +139,8 @@ pub(crate) struct Banner {
     pub(crate) text: String,
     /// Label and URL of a link.
     pub(crate) link: Option<(&'static str, String)>,
+    /// URL that undoes the action.
+    pub(crate) undo: Option<String>,
 }
 
 impl Banner {
@@ -140,6 +150,7 @@ impl Banner {
             style: "",
             text: text.into(),
             link: None,
+            undo: None,
         }
     }
 
@@ -157,6 +168,10 @@ impl Banner {
             style: "down",
             ..Self::info(text)
         }
+    }
+
+    pub(crate) fn with_undo(self, undo: Option<String>) -> Self {
+        Self { undo, ..self }
     }
 
     pub(crate) fn with_link(self, words: &'static str, url: String) -> Self {

@@ -11,10 +11,15 @@ use super::page_routes::{Page, PageLink, RequiredRight, Scope};
 use super::viewer::Viewer;
 use crate::domain::check::Check;
 use crate::domain::formatting::TimeFormatter;
+use crate::domain::ids::{SessionId, UserId};
 use crate::domain::project::{Channel, Project};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
 use crate::http::common::request::BaseUrl;
+
+/// User and session of a request. A user of a proxy has no session. Without sign-in there is no
+/// user either.
+pub(super) type ClientId = (Option<UserId>, Option<SessionId>);
 
 /// An authorized request to a page.
 pub(crate) struct PageRequest {
@@ -124,6 +129,16 @@ impl PageRequest {
             .signed_in
             .as_ref()
             .map_or("", |signed_in| signed_in.user.name.as_str())
+    }
+
+    /// User and session of the viewer.
+    pub(super) fn client_id(&self) -> ClientId {
+        let signed_in = self.viewer.signed_in.as_ref();
+        let session = signed_in.and_then(|signed_in| signed_in.session.as_ref());
+        (
+            signed_in.map(|signed_in| signed_in.user.id),
+            session.map(|session| session.id),
+        )
     }
 
     /// Base URL of the service.

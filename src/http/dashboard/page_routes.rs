@@ -242,6 +242,9 @@ pages! {
     /// Bulk actions on checks.
     Bulk(project: Uuid) of Scope::Project(*project),
         ["projects" project "checks" "bulk"], post Write;
+    /// Undoes an action on checks.
+    Undo(project: Uuid, number: u64) of Scope::Project(*project),
+        ["projects" project "checks" "undo" number], post Write;
     /// Form for a new check.
     AddCheck(project: Uuid) of Scope::Project(*project),
         ["projects" project "checks" "add"], get Write, post Write;

@@ -168,7 +168,7 @@ pub(super) async fn create(
         Err(error) => return Ok(render_page(request, input, Some(error))?.into()),
     };
     match window::create(request.handle(), project.id, name, tags, times).await {
-        Err(error @ OperationError::Window(_)) => {
+        Err(error @ OperationError::Times(_)) => {
             Ok(render_page(request, input, Some(error.to_string()))?.into())
         }
         created => {

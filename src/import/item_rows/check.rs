@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{parse_source, parse_status, source_text};
 use crate::domain::alert::{HoldReason, NotificationState};
-use crate::domain::check::{CheckSettings, CheckState, KeywordFilters, OngoingRun};
+use crate::domain::check::{CheckSettings, CheckState, KeywordFilters, OngoingRun, PauseEnd};
 use crate::domain::ids::CheckId;
 use crate::domain::import_contents::ImportedCheck;
 use crate::domain::number::{FailureThreshold, Seconds};
@@ -55,6 +55,11 @@ pub struct ImportCheckRow {
     outcomes: String,
     #[serde(rename = "telling")]
     notification: NotificationStateRow,
+    /// End of the pause, and the status that the check then has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pause_end: Option<(i64, String)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expected_from: Option<i64>,
 }
 
 /// Notification state of a check.
@@ -197,6 +202,10 @@ impl From<ImportedCheck> for ImportCheckRow {
             failures: state.failures,
             outcomes: outcomes_text(state.outcomes),
             notification: NotificationStateRow::new(state.notification, down_parent),
+            pause_end: state
+                .pause_end
+                .map(|end| (end.at.micros(), end.status.name().into())),
+            expected_from: state.expected_from.map(Timestamp::micros),
         }
     }
 }
@@ -237,6 +246,10 @@ impl ImportCheckRow {
         let (notification, down_parent) = self.notification.into_state().ok_or("telling")?;
         // The number is incremented later.
         i64::try_from(self.n_pings).map_err(|_| "n_pings")?;
+        let pause_end = |(at, status): (i64, String)| {
+            let status = parse_status(&status).ok();
+            status.and_then(|status| PauseEnd::new(moment(at), status))
+        };
         let state = CheckState {
             status: parse_status(&self.status).map_err(|_| "status")?,
             changed: moment(self.changed),
@@ -250,6 +263,11 @@ impl ImportCheckRow {
             failures: self.failures,
             outcomes: parse_outcomes(&self.outcomes).ok_or("outcomes")?,
             notification,
+            pause_end: match self.pause_end {
+                Some(end) => Some(pause_end(end).ok_or("pause_end")?),
+                None => None,
+            },
+            expected_from: self.expected_from.map(moment),
             ..CheckState::new(moment(self.changed))
         };
         Ok(ImportedCheck {

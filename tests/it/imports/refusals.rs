@@ -148,7 +148,7 @@ fn locally_pinged_or_changed_objects_are_replaced_only_on_request() {
             12,
         ),
         (
-            |engine| drop(engine.execute(Command::PauseCheck(check_by_uuid(engine, 21).id))),
+            |engine| drop(engine.execute(Command::PauseCheck(check_by_uuid(engine, 21).id, None))),
             0,
         ),
         (

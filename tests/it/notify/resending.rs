@@ -353,7 +353,7 @@ async fn an_alert_ends_with_the_labels_that_it_fired_with() {
         }
         match end {
             "delete" => _ = site.execute(Command::DeleteCheck(id)).await,
-            "pause" => _ = site.execute(Command::PauseCheck(id)).await,
+            "pause" => _ = site.execute(Command::PauseCheck(id, None)).await,
             _ => site.ping(7, PingKind::Success, "").await,
         }
         let ended = labels(

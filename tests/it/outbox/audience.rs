@@ -179,7 +179,7 @@ fn a_channel_that_keeps_incidents_is_notified_of_the_end_although_it_joined_late
         let mut engine = restart(engine, &disk, restarts);
         match end {
             0 => engine.execute(ping(7, PingKind::Success, "")),
-            1 => engine.execute(Command::PauseCheck(id)),
+            1 => engine.execute(Command::PauseCheck(id, None)),
             _ => engine.execute(Command::DeleteCheck(id)),
         };
         assert_eq!(

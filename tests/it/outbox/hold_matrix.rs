@@ -91,7 +91,7 @@ impl HoldCase {
         match self.way {
             DowntimeCause::FailsNew => pause(engine),
             DowntimeCause::FailsPaused => {
-                engine.execute(Command::PauseCheck(id));
+                engine.execute(Command::PauseCheck(id, None));
                 pause(engine);
             }
             DowntimeCause::FailsUp => {

@@ -198,7 +198,7 @@ fn a_parent_without_channels_holds_no_alerts() {
         );
         match change {
             0 => drop(engine.execute(Command::DeleteCheck(router))),
-            1 => drop(engine.execute(Command::PauseCheck(router))),
+            1 => drop(engine.execute(Command::PauseCheck(router, None))),
             2 => drop(set_parents(&mut engine, host, &[]).unwrap()),
             3 => drop(engine.execute(Command::AssignChannel {
                 channel: hook,
@@ -359,7 +359,7 @@ fn parents_belong_to_the_same_project_and_form_no_cycle() {
     );
     // Deleted checks are removed from the list.
     engine.execute(Command::DeleteCheck(router));
-    let CommandOutcome::Check(changed) = engine.execute(Command::PauseCheck(host)) else {
+    let CommandOutcome::Check(changed) = engine.execute(Command::PauseCheck(host, None)) else {
         panic!()
     };
     assert_eq!(changed.settings.parents, Parents::default());

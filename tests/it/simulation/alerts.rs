@@ -26,7 +26,7 @@ use super::{are_default_seeds, seeds};
 use scenario::AlertScenario;
 
 /// Number of scenarios in a test run, and of steps in each.
-const SCENARIO_COUNT: u64 = 15;
+const SCENARIO_COUNT: u64 = 25;
 const STEPS_PER_SCENARIO: u32 = 150;
 
 /// Number of occurrences of each case in a scenario.

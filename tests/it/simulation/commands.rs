@@ -82,15 +82,23 @@ pub(crate) fn witness_ping(model: &Model) -> Command {
     }))
 }
 
+/// Returns the end of a pause, sometimes in the past.
+pub(crate) fn random_pause_end(rng: &SeededRng, now: i64) -> Option<Timestamp> {
+    rng.optional(50, |rng| {
+        let secs = rng.below(400) as i64 - 10;
+        Timestamp::from_micros(now).plus_secs(secs)
+    })
+}
+
 /// Returns a random command. The engine accepts most of them and rejects some.
-pub(crate) fn random_command(rng: &SeededRng, model: &Model) -> Command {
+pub(crate) fn random_command(rng: &SeededRng, model: &Model, now: i64) -> Command {
     if rng.chance(6) {
         return imports::random_command(rng, model, model.checks.len() < MAX_IMPORTED_CHECKS);
     }
     match rng.below(100) {
         0..60 => Command::Ping(Box::new(random_ping(rng, model))),
         60..74 => Command::UpdateCheck(random_check(rng, model), Box::new(random_edit(rng, model))),
-        74..80 => Command::PauseCheck(random_check(rng, model)),
+        74..80 => Command::PauseCheck(random_check(rng, model), random_pause_end(rng, now)),
         80..85 => Command::ResumeCheck(random_check(rng, model)),
         85..91 if model.checks.len() < MAX_CREATED_CHECKS => {
             Command::CreateCheck(Box::new(CreateCheckRequest {

@@ -166,7 +166,7 @@ impl Model {
         self.edit(&mut check, &declared.edit)?;
         check.fix_first_rules();
         if declared.paused == Some(true) {
-            check.record_event(now, HistoryEvent::Pause);
+            check.record_event(now, HistoryEvent::Pause(None));
         }
         self.checks.insert(id, check);
         Ok(())
@@ -201,7 +201,7 @@ impl Model {
         settled.settle(now);
         let is_paused = settled.replay().status == Status::Paused;
         match declared.paused {
-            Some(true) if !is_paused => check.record_event(now, HistoryEvent::Pause),
+            Some(true) if !is_paused => check.record_event(now, HistoryEvent::Pause(None)),
             Some(false) if is_paused => check.record_event(now, HistoryEvent::Resume),
             _ => {}
         }

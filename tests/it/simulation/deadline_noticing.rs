@@ -17,6 +17,7 @@ use overdue::engine::HousekeepingLimits;
 use overdue::engine::command::{Command, CommandOutcome, NewWindow};
 use overdue::store::Medium;
 
+use super::commands::random_pause_end;
 use super::{are_default_seeds, seeds};
 use crate::support::commands::{create_check, ping};
 use crate::support::engine::TestEngine;
@@ -155,13 +156,13 @@ fn run_at(engine: &mut TestEngine, at: Timestamp, commands: &[Command], expire: 
     }
 }
 
-fn random_command(rng: &SeededRng, uuid: u128, id: CheckId) -> Command {
+fn random_command(rng: &SeededRng, uuid: u128, id: CheckId, now: Timestamp) -> Command {
     match rng.below(100) {
         0..60 => ping(uuid, PingKind::Success, ""),
         60..75 => ping(uuid, PingKind::Fail, ""),
         75..83 => ping(uuid, PingKind::Start, ""),
         83..88 => ping(uuid, PingKind::Log, ""),
-        88..91 => Command::PauseCheck(id),
+        88..91 => Command::PauseCheck(id, random_pause_end(rng, now.micros())),
         91..94 => Command::ResumeCheck(id),
         94..97 => {
             let tags = Some(Tags::parse(rng.pick(&["", "a"])).unwrap());
@@ -255,7 +256,7 @@ fn record_script(rng: &SeededRng, engine: &mut TestEngine, ids: &[CheckId]) -> T
                 .deadline(&check.settings)
                 .is_some_and(|deadline| deadline <= at);
             if rng.chance(if is_overdue { 70 } else { 25 }) {
-                commands.push(random_command(rng, uuid, *id));
+                commands.push(random_command(rng, uuid, *id, at));
             }
         }
         if rng.chance(50) {

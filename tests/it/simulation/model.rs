@@ -12,6 +12,7 @@ use overdue::domain::parents::ParentsError;
 use overdue::domain::project::{self, BadgeSecret, ChannelName, KeySecret};
 use overdue::domain::status::Status;
 use overdue::domain::text::{Description, Tags};
+use overdue::domain::timestamp::Timestamp;
 use overdue::engine::command::{
     CheckUuids, Command, CommandError, CommandOutcome, CreateCheckRequest, DeliveryReport,
     PingRequest, PingSignal, PingTarget,
@@ -158,9 +159,15 @@ impl ModelCheck {
     }
 
     fn resume_after_clock_jump(&mut self, now: i64) {
-        let ReplayedCheck { last_ping, run, .. } = self.replay();
+        let ReplayedCheck {
+            last_ping,
+            run,
+            expected_from,
+            ..
+        } = self.replay();
         if last_ping
             .into_iter()
+            .chain(expected_from)
             .chain(run.map(|(start, _)| start))
             .any(|at| at - now >= CLOCK_JUMP)
         {
@@ -335,8 +342,9 @@ impl Model {
             }
             Command::CreateCheck(request) => self.create(request, now),
             Command::UpdateCheck(id, edit) => self.update(id.0, edit, now),
-            Command::PauseCheck(id) => {
-                self.check(id.0)?.history.push((now, HistoryEvent::Pause));
+            Command::PauseCheck(id, until) => {
+                let event = HistoryEvent::Pause(until.map(Timestamp::micros));
+                self.check(id.0)?.history.push((now, event));
                 Ok(ExpectedAnswer::Check(id.0))
             }
             Command::ResumeCheck(id) => {
@@ -455,6 +463,7 @@ impl Model {
             }
             // Only the writer itself submits this command.
             Command::SetInstance(_) => Ok(ExpectedAnswer::Done),
+            Command::RestoreCheck(_) => panic!("`domain::check` tests restorations"),
             Command::RenameKey(id, label) => {
                 self.keys
                     .get_mut(&id.0)

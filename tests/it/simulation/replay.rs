@@ -54,7 +54,8 @@ pub(crate) enum HistoryEvent {
         stored: Bytes,
     },
     NewRules(ModelRules),
-    Pause,
+    /// The check is paused, until this time if there is one.
+    Pause(Option<i64>),
     Resume,
     /// The engine looks for passed deadlines.
     CheckDeadlines,
@@ -89,6 +90,10 @@ pub(crate) struct ReplayedCheck {
     /// Outcomes of all completions and missed deadlines, oldest first.
     pub(crate) outcomes: Vec<RunOutcome>,
     pub(crate) changed: i64,
+    /// End of the pause, and the status after it.
+    pause_end: Option<(i64, Status)>,
+    /// End of the last pause, if no run has completed since.
+    pub(crate) expected_from: Option<i64>,
 }
 
 impl ReplayedCheck {
@@ -108,6 +113,8 @@ impl ReplayedCheck {
             flips: Vec::new(),
             outcomes: Vec::new(),
             changed: created,
+            pause_end: None,
+            expected_from: None,
         };
         for (at, event) in history {
             check.wait_until(if matches!(event, HistoryEvent::CheckDeadlines) {
@@ -132,9 +139,23 @@ impl ReplayedCheck {
         &self.rules
     }
 
-    /// Marks the check as down if its deadline has passed.
+    /// Ends a pause that is over, then marks the check as down if its deadline has passed.
     fn wait_until(&mut self, now: i64) {
+        self.end_pause_if_due(now);
         self.go_down_if_due(now, None, None);
+    }
+
+    fn end_pause_if_due(&mut self, now: i64) {
+        let Some((at, status)) = self.pause_end.filter(|(at, _)| *at <= now) else {
+            return;
+        };
+        // A run that began during the pause may end it before.
+        if self.deadline().is_some_and(|deadline| deadline <= at) {
+            return;
+        }
+        let at = at.max(self.changed);
+        self.change_status(status, at, FlipCause::PauseEnded);
+        self.expected_from = Some(at);
     }
 
     fn go_down_if_due(&mut self, now: i64, cause: Option<FlipCause>, not_before: Option<i64>) {
@@ -160,18 +181,28 @@ impl ReplayedCheck {
         match event {
             HistoryEvent::CheckDeadlines | HistoryEvent::Settle => {}
             HistoryEvent::NewRules(rules) => self.rules = *rules,
-            HistoryEvent::Pause => {
+            HistoryEvent::Pause(until) => {
+                let after = match (self.status, self.pause_end) {
+                    (Status::Paused, Some((_, status))) => status,
+                    (Status::Paused, None) => Status::New,
+                    (status, _) => status,
+                };
                 self.run = None;
                 self.change_status(Status::Paused, now, FlipCause::PausedOrResumed);
+                self.pause_end = until.map(|at| (at, after));
             }
             HistoryEvent::Resume => {
                 self.last_ping = None;
+                self.expected_from = None;
                 self.run = None;
                 self.change_status(Status::New, now, FlipCause::PausedOrResumed);
             }
             HistoryEvent::ResumeAfterClockJump => {
                 let ahead = |at: &i64| at - now >= CLOCK_JUMP;
                 self.last_ping = self.last_ping.map(|at| if ahead(&at) { now } else { at });
+                self.expected_from = self
+                    .expected_from
+                    .map(|at| if ahead(&at) { now } else { at });
                 self.run = self
                     .run
                     .map(|(start, rid)| (if ahead(&start) { now } else { start }, rid));
@@ -210,6 +241,7 @@ impl ReplayedCheck {
 
     fn finish(&mut self, kind: PingKind, cause: FlipCause, rid: Option<Uuid>, now: i64) {
         self.last_ping = Some(now);
+        self.expected_from = None;
         let run = self.run;
         let (duration, continues) = match (run, rid, kind) {
             (None, _, _) => (None, false),
@@ -300,11 +332,15 @@ impl ReplayedCheck {
             self.flips.push((at, self.status, to, cause));
             self.changed = at;
             self.status = to;
+            self.pause_end = None;
         }
     }
 
     fn grace_start(&self) -> Option<i64> {
         let last_ping = self.last_ping.filter(|_| self.status == Status::Up)?;
+        let last_ping = self
+            .expected_from
+            .map_or(last_ping, |from| from.max(last_ping));
         let day = 86_400 * SECOND;
         match self.rules.period {
             ModelPeriod::Seconds(seconds) => Some(last_ping + seconds * SECOND),
@@ -331,12 +367,24 @@ impl ReplayedCheck {
             .filter(|_| self.status != Status::Down)
     }
 
+    /// Returns the deadline, or the end of the pause if that is earlier.
+    pub(crate) fn next_evaluation(&self) -> Option<i64> {
+        let pause_end = self.pause_end.map(|(at, _)| at);
+        [self.deadline(), pause_end].into_iter().flatten().min()
+    }
+
     pub(crate) fn deadline(&self) -> Option<i64> {
         self.next_ping()
             .map(|from| from + self.rules.grace * SECOND)
     }
 
     pub(crate) fn visible_status(&self, now: i64) -> VisibleStatus {
+        let mut later = self.clone();
+        later.end_pause_if_due(now);
+        later.status_at(now)
+    }
+
+    fn status_at(&self, now: i64) -> VisibleStatus {
         let grace = self.rules.grace * SECOND;
         if self.run.is_some_and(|(start, _)| now >= start + grace) {
             return VisibleStatus::Down;

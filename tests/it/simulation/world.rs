@@ -378,7 +378,7 @@ impl SimulatedWorld {
             _ => {
                 let replays = self.model.checks.values().map(model::ModelCheck::replay);
                 let deadlines: Vec<_> = replays
-                    .filter_map(|check| check.deadline())
+                    .filter_map(|check| check.next_evaluation())
                     .chain([self.clock_micros()])
                     .collect();
                 rng.pick(&deadlines) - self.clock_micros() + rng.pick(&[-1, 0, 0, 1, 1000, 70_000])
@@ -454,7 +454,7 @@ impl SimulatedWorld {
             return batch;
         }
         for _ in 0..=self.rng.below(8) {
-            let command = commands::random_command(&self.rng, &batch.model_after);
+            let command = commands::random_command(&self.rng, &batch.model_after, self.now());
             let max_commits = commands::max_commits(&command, &self.thresholds);
             if max_commits == 1 {
                 batch.add(command);
@@ -582,7 +582,7 @@ impl SimulatedWorld {
         let channels_unchanged = batch.commands.iter().all(|command| {
             matches!(
                 command,
-                Command::Ping(_) | Command::PauseCheck(_) | Command::ResumeCheck(_)
+                Command::Ping(_) | Command::PauseCheck(..) | Command::ResumeCheck(_)
             )
         });
         self.model = batch.model_after;

@@ -74,6 +74,11 @@ fn alerting_json(call: &ApiCall<'_>, check: &Check) -> String {
         let mut out = String::new();
         let mut object = JsonObject::begin(&mut out);
         object.number("after", check.settings.failure_threshold.get());
+        object.unescaped_or_null(
+            "paused_until",
+            check.state.pause_end.map(|end| end.at),
+            Timestamp::write_rfc3339_secs,
+        );
         object.member("parents", |out| {
             write_array(out, parents, |parent, out| {
                 out.push('"');

@@ -1,8 +1,10 @@
 //! Actions of the buttons of a check.
 
+use askama::Template;
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::channels::alert_text;
 use crate::domain::check::Check;
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::ping::{PingKind, PingMethod, PingOrigin};
@@ -12,10 +14,12 @@ use crate::engine::command::{Command, PingRequest, PingSignal, PingTarget};
 use crate::http::common::reply::HttpError;
 use crate::http::dashboard::form_data::FormData;
 use crate::http::dashboard::page_error::PageError;
-use crate::http::dashboard::page_handler::PageResponse;
+use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_messages::FlashMessage;
 use crate::http::dashboard::page_request::PageRequest;
 use crate::http::dashboard::page_routes::Page;
+use crate::http::dashboard::pause_length::PauseLength;
+use crate::http::dashboard::undo::{ResultPage, UndoSteps, with_message};
 use crate::operations::check;
 
 /// User agent logged for pings that are sent from a page.
@@ -26,16 +30,68 @@ fn redirect_to_check(check: Uuid, flash_code: &str) -> PageResponse {
     PageResponse::Redirect(Page::Check(check), FlashMessage::from_code(flash_code))
 }
 
-pub(crate) async fn pause(request: &PageRequest) -> Result<PageResponse, PageError> {
-    let check = request.check()?;
-    check::pause(request.handle(), check.id).await?;
-    Ok(redirect_to_check(check.uuid, "paused"))
+/// Pauses the check for the chosen time.
+pub(crate) async fn pause(
+    request: &PageRequest,
+    form: &FormData,
+) -> Result<PageResponse, PageError> {
+    let length = PauseLength::parse(form.get("for"))?;
+    let times = length.input(request.now, &request.viewer.zone);
+    let before = request.check()?;
+    let after = check::pause(request.handle(), before.id, times).await?;
+    undoable_response(request, before, &after, "paused")
 }
 
 pub(crate) async fn resume(request: &PageRequest) -> Result<PageResponse, PageError> {
-    let check = request.check()?;
-    check::resume(request.handle(), check.id).await?;
-    Ok(redirect_to_check(check.uuid, "resumed"))
+    let before = request.check()?;
+    let after = check::resume(request.handle(), before.id).await?;
+    undoable_response(request, before, &after, "resumed")
+}
+
+/// Message for a script about a pause or resumption.
+#[derive(Template)]
+#[template(path = "_undoable.html", config = "src/http/dashboard/askama.toml")]
+struct UndoableMessage {
+    text: String,
+    undo: Option<String>,
+}
+
+/// Response to a pause or resumption, which can be undone.
+fn undoable_response(
+    request: &PageRequest,
+    before: &Check,
+    after: &Check,
+    flash_code: &str,
+) -> Result<PageResponse, PageError> {
+    let project = request.project()?.uuid;
+    let page = request.page_url_with_return(&Page::Check(before.uuid));
+    let is_message = &*request.fragment == "message";
+    let shown = if is_message {
+        ResultPage::List(request.page_url(&Page::Checks(project)))
+    } else {
+        ResultPage::Check(page.clone())
+    };
+    let steps = UndoSteps::Restore(UndoSteps::restoration(before, after).into_iter().collect());
+    let number = request
+        .dashboard
+        .undo_history
+        .record(request, steps, shown)?;
+    if is_message {
+        let name = alert_text::check_display_name(&after.settings);
+        let done = if flash_code == "paused" {
+            "Paused"
+        } else {
+            "Resumed"
+        };
+        return Ok(HtmlPage::from_template(&UndoableMessage {
+            text: format!("{done} {name}."),
+            undo: number.map(|number| request.page_url(&Page::Undo(project, number))),
+        })
+        .into());
+    }
+    Ok(PageResponse::RedirectToUrl(with_message(
+        page, flash_code, number,
+    )))
 }
 
 /// Sends a ping in the name of the job.

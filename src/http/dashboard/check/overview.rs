@@ -28,6 +28,7 @@ use crate::http::dashboard::page_error::PageError;
 use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_request::PageRequest;
 use crate::http::dashboard::page_routes::{Page, RequiredRight};
+use crate::http::dashboard::pause_length::PauseLength;
 use crate::http::dashboard::snippet::{PingAddress, Snippet, build_snippets};
 use crate::http::dashboard::time_display::DisplayTime;
 use crate::http::dashboard::untrusted_text::{TextSpan, split_links};
@@ -83,6 +84,8 @@ struct CheckStatusPanel {
     last: String,
     may_write: bool,
     is_paused: bool,
+    /// Lengths of a pause: value and label.
+    pause_lengths: [(String, String); 7],
     links: CheckLinks,
     /// Reason why alerts reach no recipient.
     unnotified: Option<&'static str>,
@@ -131,6 +134,7 @@ impl CheckStatusPanel {
             last: last_ping_text(request, check, &activity.pings, &times),
             may_write: request.is_allowed(RequiredRight::Write),
             is_paused: check.state.status == Status::Paused,
+            pause_lengths: PauseLength::options(),
             links: check_links(request, check),
             // A project without channels says so among the alerts.
             unnotified: notifications::unnotified(request, check)

@@ -12,6 +12,7 @@ use crate::domain::formatting::format_count;
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 use crate::domain::status::Status;
 use crate::domain::text::Tags;
+use crate::domain::timestamp::Timestamp;
 use crate::engine::command::CommandError;
 use crate::http::common::reply::HttpError;
 use crate::http::dashboard::form_data::FormData;
@@ -20,6 +21,8 @@ use crate::http::dashboard::page_handler::PageResponse;
 use crate::http::dashboard::page_messages::Banner;
 use crate::http::dashboard::page_request::{PageRequest, Query};
 use crate::http::dashboard::page_routes::Page;
+use crate::http::dashboard::pause_length::PauseLength;
+use crate::http::dashboard::undo::{ResultPage, UndoSteps, with_message};
 use crate::operations::check::CheckChange;
 use crate::operations::{channel, check};
 
@@ -41,8 +44,10 @@ pub(super) struct BulkFormInput {
 }
 
 /// Action on the selected checks.
-pub(super) enum BulkAction {
-    Pause,
+#[derive(Clone, Debug)]
+pub(crate) enum BulkAction {
+    /// Pauses checks, until this time if there is one.
+    Pause(Option<Timestamp>),
     Resume,
     AddTag(String),
     RemoveTag(String),
@@ -52,11 +57,40 @@ pub(super) enum BulkAction {
 
 /// Result of a bulk action, as numbers of checks.
 #[derive(Clone, Copy, Default)]
-struct BulkResult {
+pub(crate) struct BulkResult {
     changed: usize,
     unchanged: usize,
     deleted: usize,
     refused: usize,
+}
+
+impl BulkResult {
+    /// Numbers as parameters of a URL, for the message about the result.
+    pub(crate) fn to_query(self) -> String {
+        let Self {
+            changed,
+            unchanged,
+            deleted,
+            refused,
+        } = self;
+        format!("changed={changed}&same={unchanged}&gone={deleted}&refused={refused}")
+    }
+
+    /// True if a check was changed.
+    pub(crate) fn has_changes(self) -> bool {
+        self.changed > 0
+    }
+
+    /// Counts the result of a change of one check.
+    fn count<T>(&mut self, outcome: &Result<T, CommandError>) {
+        let number = match outcome {
+            Ok(_) => &mut self.changed,
+            Err(CommandError::NotFound) => &mut self.deleted,
+            Err(CommandError::NotPaused) => &mut self.unchanged,
+            Err(_) => &mut self.refused,
+        };
+        *number += 1;
+    }
 }
 
 impl BulkAction {
@@ -88,7 +122,7 @@ impl BulkAction {
             })
         };
         Ok(match form.get("action") {
-            "pause" => Self::Pause,
+            "pause" => Self::Pause(pause_end(request, form)?),
             "resume" => Self::Resume,
             "add-tag" => Self::AddTag(tag()?),
             "remove-tag" => Self::RemoveTag(tag()?),
@@ -102,7 +136,7 @@ impl BulkAction {
     /// Name of the action in forms and URLs.
     pub(super) fn name(&self) -> &'static str {
         match self {
-            Self::Pause => "pause",
+            Self::Pause(_) => "pause",
             Self::Resume => "resume",
             Self::AddTag(_) => "add-tag",
             Self::RemoveTag(_) => "remove-tag",
@@ -115,7 +149,7 @@ impl BulkAction {
     /// The action on these checks, such as `Pause 5 checks`.
     pub(super) fn phrase(&self, checks: &str) -> String {
         match self {
-            Self::Pause => format!("Pause {checks}"),
+            Self::Pause(_) => format!("Pause {checks}"),
             Self::Resume => format!("Resume {checks}"),
             Self::AddTag(tag) => format!("Add the tag {tag} to {checks}"),
             Self::RemoveTag(tag) => format!("Remove the tag {tag} from {checks}"),
@@ -128,9 +162,12 @@ impl BulkAction {
     /// Effects of the action that its name does not show.
     pub(super) fn consequence(&self) -> &'static str {
         match self {
-            Self::Pause => {
+            Self::Pause(None) => {
                 "Paused checks send no alerts. A check that is down does not return to that status \
                  when it is resumed."
+            }
+            Self::Pause(Some(_)) => {
+                "Paused checks send no alerts. After the pause each check has its former status."
             }
             Self::Resume => "Each check is monitored again from its next ping.",
             Self::Delete => {
@@ -152,8 +189,13 @@ impl BulkAction {
             BulkStep::Change(CheckChange::Update(check.id, Box::new(edit)))
         };
         match self {
-            Self::Pause if check.state.status == Status::Paused => BulkStep::Unchanged,
-            Self::Pause => BulkStep::Change(CheckChange::Pause(check.id)),
+            Self::Pause(until)
+                if check.state.status == Status::Paused
+                    && check.state.pause_end.map(|end| end.at) == *until =>
+            {
+                BulkStep::Unchanged
+            }
+            Self::Pause(until) => BulkStep::Change(CheckChange::Pause(check.id, *until)),
             Self::Resume => BulkStep::Change(CheckChange::Resume(check.id)),
             Self::AddTag(tag) if tags.contains(tag) => BulkStep::Unchanged,
             Self::AddTag(tag) => Tags::parse(format!("{} {tag}", tags.as_str()).trim())
@@ -172,6 +214,14 @@ impl BulkAction {
             Self::Assign(..) => BulkStep::Unchanged,
         }
     }
+}
+
+/// End of the pause that a form asks for.
+fn pause_end(request: &PageRequest, form: &FormData) -> Result<Option<Timestamp>, &'static str> {
+    let missing = "Choose a length next to the button.";
+    let length = PauseLength::parse(form.get("for")).map_err(|_| missing)?;
+    let input = length.input(request.now, &request.viewer.zone);
+    input.parse(request.now).map_err(|_| missing)
 }
 
 /// Step for one check.
@@ -218,30 +268,53 @@ pub(crate) async fn apply_bulk_action(
         BulkRequest::Respond(response) => return Ok(response),
         BulkRequest::Execute(selection) => *selection,
     };
-    let result = execute(&request, &action, &checks).await?;
-    let BulkResult {
-        changed,
-        unchanged: same,
-        deleted: gone,
-        refused,
-    } = BulkResult {
+    let (result, undo) = execute(&request, &action, &checks).await?;
+    let result = BulkResult {
         deleted: result.deleted + already_deleted,
         ..result
     };
-    let separator = if query.to_query_string().is_empty() {
-        '?'
-    } else {
-        '&'
+    let list = request.page_url(&Page::Checks(request.project()?.uuid));
+    let page = format!("{list}{}", query.to_query_string());
+    let number = match undo {
+        Some(steps) => {
+            let page = ResultPage::List(page.clone());
+            dashboard.undo_history.record(&request, steps, page)?
+        }
+        None => None,
     };
-    let result_query = format!(
-        "{}{separator}m={}&changed={changed}&same={same}&gone={gone}&refused={refused}",
-        query.to_query_string(),
-        action.name()
-    );
-    Ok(PageResponse::RedirectToUrl(format!(
-        "{}{result_query}",
-        request.page_url(&Page::Checks(request.project()?.uuid))
+    let message = format!("{}&{}", action.name(), result.to_query());
+    Ok(PageResponse::RedirectToUrl(with_message(
+        page, &message, number,
     )))
+}
+
+/// Applies the steps that undo an action.
+pub(crate) async fn undo_steps(
+    request: &PageRequest,
+    steps: UndoSteps,
+) -> Result<BulkResult, PageError> {
+    match steps {
+        UndoSteps::Restore(checks) => {
+            let mut result = BulkResult::default();
+            for some in checks.chunks(COMMANDS_PER_BATCH) {
+                let changes = some
+                    .iter()
+                    .map(|check| CheckChange::Restore(Box::new(*check)));
+                for outcome in check::change_all(request.handle(), changes).await? {
+                    result.count(&outcome);
+                }
+            }
+            Ok(result)
+        }
+        UndoSteps::Reverse(action, ids) => {
+            let checks = existing_checks(request, &ids)?;
+            let (result, _) = execute(request, &action, &checks).await?;
+            Ok(BulkResult {
+                deleted: result.deleted + ids.len() - checks.len(),
+                ..result
+            })
+        }
+    }
 }
 
 fn parse_request(request: PageRequest, form: &FormData) -> Result<BulkRequest, PageError> {
@@ -333,50 +406,76 @@ fn select_checks(
         )
         .into());
     }
+    let checks = existing_checks(request, &ids)?;
+    let already_deleted = ids.len() - checks.len();
+    Ok((checks, already_deleted))
+}
+
+/// Checks of the project with these ids.
+fn existing_checks(request: &PageRequest, ids: &[CheckId]) -> Result<Vec<Check>, PageError> {
+    let project = request.project()?.id;
     request.handle().with_state(|state| {
-        let checks: Vec<_> = ids
-            .iter()
-            .filter_map(|id| state.check(*id))
-            .filter(|check| check.project == project)
-            .cloned()
-            .collect();
-        let already_deleted = ids.len() - checks.len();
-        Ok((checks, already_deleted))
+        let checks = ids.iter().filter_map(|id| state.check(*id));
+        let of_project = checks.filter(|check| check.project == project);
+        Ok(of_project.cloned().collect())
     })
 }
 
+/// Executes an action. Returns its result, and the steps that undo it.
 async fn execute(
     request: &PageRequest,
     action: &BulkAction,
     checks: &[Check],
-) -> Result<BulkResult, PageError> {
+) -> Result<(BulkResult, Option<UndoSteps>), PageError> {
     let mut result = BulkResult::default();
+    let (mut changed_checks, mut restorations) = (Vec::new(), Vec::new());
     for some in checks.chunks(COMMANDS_PER_BATCH) {
         if let BulkAction::Assign(channel, assigned) = *action {
             let ids: Vec<_> = some.iter().map(|check| check.id).collect();
             let changed = channel::assign_checks(request.handle(), channel, &ids, assigned).await?;
             result.changed += changed;
             result.unchanged += some.len() - changed;
+            let differ = |check: &&Check| check.settings.channels.contains(&channel) != assigned;
+            changed_checks.extend(some.iter().filter(differ).map(|check| check.id));
             continue;
         }
-        let mut changes = Vec::with_capacity(some.len());
+        let (mut before, mut changes) = (Vec::new(), Vec::new());
         for check in some {
             match action.step_for(check) {
-                BulkStep::Change(change) => changes.push(change),
+                BulkStep::Change(change) => {
+                    before.push(check);
+                    changes.push(change);
+                }
                 BulkStep::Unchanged => result.unchanged += 1,
                 BulkStep::TooManyTags => result.refused += 1,
             }
         }
-        for outcome in check::change_all(request.handle(), changes).await? {
-            match outcome {
-                Ok(()) => result.changed += 1,
-                Err(CommandError::NotFound) => result.deleted += 1,
-                Err(CommandError::NotPaused) => result.unchanged += 1,
-                Err(_) => result.refused += 1,
+        let outcomes = check::change_all(request.handle(), changes).await?;
+        for (before, outcome) in before.into_iter().zip(outcomes) {
+            result.count(&outcome);
+            if let Ok(after) = outcome {
+                restorations.extend(UndoSteps::restoration(before, &after));
+                changed_checks.push(after.id);
             }
         }
     }
-    Ok(result)
+    let undo = match action {
+        BulkAction::Pause(_) | BulkAction::Resume => Some(UndoSteps::Restore(restorations)),
+        BulkAction::Delete => None,
+        BulkAction::AddTag(tag) => {
+            let reverse = BulkAction::RemoveTag(tag.clone());
+            Some(UndoSteps::Reverse(reverse, changed_checks))
+        }
+        BulkAction::RemoveTag(tag) => {
+            let reverse = BulkAction::AddTag(tag.clone());
+            Some(UndoSteps::Reverse(reverse, changed_checks))
+        }
+        BulkAction::Assign(channel, assigned) => {
+            let reverse = BulkAction::Assign(*channel, !assigned);
+            Some(UndoSteps::Reverse(reverse, changed_checks))
+        }
+    };
+    Ok((result, undo))
 }
 
 /// Message about the result, from the action and the numbers in the URL.
@@ -391,12 +490,17 @@ pub(super) fn result_banner(query: &Query) -> Option<Banner> {
         "assign" => format!("Assigned {changed} to the channel"),
         "unassign" => format!("Removed {changed} from the channel"),
         "delete" => format!("Deleted {changed}"),
+        "undo" => format!("Undone for {changed}"),
         _ => return None,
+    };
+    let refused = match query.get("m") {
+        "undo" => "not, because they have changed since",
+        _ => "not changed because of too many tags",
     };
     let other_results = [
         ("same", "unchanged"),
         ("gone", "already deleted"),
-        ("refused", "not changed because of too many tags"),
+        ("refused", refused),
     ];
     let others = other_results
         .map(|(name, words)| (number(name), words))

@@ -58,7 +58,7 @@ pub(super) fn confirmation_page(
     let is_wrong = is_deletion && form.has("confirm");
     let mut inputs = query.pairs();
     inputs.extend(
-        ["action", "new_tag", "channel"]
+        ["action", "for", "new_tag", "channel"]
             .into_iter()
             .filter(|name| form.has(name))
             .map(|name| (name, form.get(name).to_owned())),

@@ -169,7 +169,7 @@ mod tests {
                     let settings = Arc::clone(&check.settings);
                     match what {
                         1 => check.settings = Arc::new(CheckSettings::clone(&settings)),
-                        2 => check.state.pause(&settings, now, &mut Vec::new()),
+                        2 => check.state.pause(None, &settings, now, &mut Vec::new()),
                         _ => {
                             let kind = match what {
                                 3 => PingKind::Start,

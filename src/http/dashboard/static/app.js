@@ -38,9 +38,12 @@ if (zoneTo) {
 // Removes the message of an action from the URL, so that a reload does not repeat it.
 const here = new URL(location);
 if (here.searchParams.has('m')) {
-  here.searchParams.delete('m');
+  for (const name of ['m', 'undo', 'changed', 'same', 'gone', 'refused']) here.searchParams.delete(name);
   history.replaceState(history.state, '', here);
 }
+
+// An action can be undone for 30 seconds. Then its button disappears.
+setTimeout(() => document.querySelectorAll('main form[data-undo]').forEach(form => form.remove()), 30_000);
 
 // Links back to a list keep its last filter, order and page.
 for (const link of document.querySelectorAll('a[data-back]')) link.search = sessionStorage.getItem(link.pathname) ?? link.search;
@@ -73,11 +76,19 @@ export async function copy(text) {
 
 // Shows a short message, which screen readers announce.
 export function say(text) {
+  show(text, 4_000);
+}
+
+// Shows the message in a response of the server, with a button that undoes an action.
+export function sayUndoable(html) {
+  show(new DOMParser().parseFromString(html, 'text/html').body, 30_000);
+}
+function show(content, duration) {
   const place = document.getElementById('said');
   if (!place) return;
-  place.textContent = text;
-  clearTimeout(say.timer);
-  say.timer = setTimeout(() => { place.textContent = ''; }, 4000);
+  place.replaceChildren(...(typeof content === 'string' ? [content] : content.childNodes));
+  clearTimeout(show.timer);
+  show.timer = setTimeout(() => place.replaceChildren(), duration);
 }
 
 for (const button of document.querySelectorAll('[data-copy], [data-copy-of]')) button.hidden = false;

@@ -1,5 +1,5 @@
 // Searches, filters, sorts and pages the list without loading the page again, and moves between rows by keys.
-import { copy, onKey, say } from './app.js';
+import { copy, onKey, say, sayUndoable } from './app.js';
 import { part, swap, undisturbed } from './swap.js';
 
 const form = document.querySelector('form.search');
@@ -123,15 +123,14 @@ export async function pauseOrResume(one) {
   if (!one || !document.querySelector('#list[data-writes]')) return;
   const resumes = one.dataset.status === 'paused';
   const url = new URL(resumes ? '../resume/' : '../pause/', one.querySelector('.name a').href);
-  // The response redirects to the page of the check, which is not loaded.
-  const answer = await fetch(url, { method: 'POST', headers: { 'X-Fragment': 'list' }, redirect: 'manual' }).catch(() => null);
+  const answer = await fetch(url, { method: 'POST', headers: { 'X-Fragment': 'message' }, redirect: 'manual' }).catch(() => null);
   const name = one.querySelector('.name bdi').textContent;
-  if (answer?.type !== 'opaqueredirect') {
+  if (!answer?.ok) {
     const reason = answer ? 'Reload the page.' : 'The server does not answer.';
     say(`${name} was not ${resumes ? 'resumed' : 'paused'}. ${reason}`);
     return;
   }
-  say(`${resumes ? 'Resumed' : 'Paused'} ${name}.`);
+  sayUndoable(await answer.text());
   // With a live stream the row is updated in place.
   if (document.getElementById('live')?.dataset.by !== 'stream') await show(location.href);
 }

@@ -19,6 +19,7 @@ use overdue::engine::command::{
     CheckUuids, Command, CreateCheckRequest, DeliveryReport, NewChannel, NewWindow, SendOutcome,
 };
 
+use super::super::commands::random_pause_end;
 use super::super::model::Model;
 use super::message_log::{ExpectedMessage, MessageLog};
 use super::rules::AlertModel;
@@ -45,9 +46,9 @@ pub(crate) fn create_missing(rng: &SeededRng, model: &Model) -> Command {
 }
 
 /// Returns simultaneous pings and edits of some checks.
-pub(crate) fn random_reports(rng: &SeededRng, model: &Model) -> Vec<Command> {
+pub(crate) fn random_reports(rng: &SeededRng, model: &Model, now: i64) -> Vec<Command> {
     let mut commands: Vec<_> = (0..=rng.below(3))
-        .map(|_| random_report(rng, model))
+        .map(|_| random_report(rng, model, now))
         .collect();
     if rng.chance(40) {
         // The check whose deadline passed last reports first.
@@ -56,10 +57,10 @@ pub(crate) fn random_reports(rng: &SeededRng, model: &Model) -> Vec<Command> {
     commands
 }
 
-fn random_report(rng: &SeededRng, model: &Model) -> Command {
+fn random_report(rng: &SeededRng, model: &Model, now: i64) -> Command {
     let id = random_check(rng, model);
     let Some(model_check) = model.checks.get(&id.0) else {
-        return Command::PauseCheck(id);
+        return Command::PauseCheck(id, None);
     };
     let uuid = model_check.uuids.uuid.as_u128();
     match rng.below(100) {
@@ -67,7 +68,7 @@ fn random_report(rng: &SeededRng, model: &Model) -> Command {
         55..70 => ping(uuid, PingKind::Fail, ""),
         70..76 => ping(uuid, PingKind::Start, ""),
         76..80 => ping(uuid, PingKind::Log, ""),
-        80..85 => Command::PauseCheck(id),
+        80..85 => Command::PauseCheck(id, random_pause_end(rng, now)),
         85..87 => Command::ResumeCheck(id),
         _ => Command::UpdateCheck(id, Box::new(random_edit(rng, model, 30))),
     }

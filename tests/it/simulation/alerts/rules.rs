@@ -192,7 +192,10 @@ impl AlertModel {
             } else {
                 None
             };
-        let deadline = self.replayed.get(&check).and_then(ReplayedCheck::deadline);
+        let deadline = self
+            .replayed
+            .get(&check)
+            .and_then(ReplayedCheck::next_evaluation);
         decision
             .into_iter()
             .chain(deadline)
@@ -201,7 +204,9 @@ impl AlertModel {
     }
 
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = i64> {
-        self.replayed.values().filter_map(ReplayedCheck::deadline)
+        self.replayed
+            .values()
+            .filter_map(ReplayedCheck::next_evaluation)
     }
 
     /// Returns the times of the next decisions about held alerts.
@@ -356,7 +361,7 @@ impl AlertModel {
                     .collect()
             }
             Command::UpdateCheck(id, _)
-            | Command::PauseCheck(id)
+            | Command::PauseCheck(id, _)
             | Command::ResumeCheck(id)
             | Command::DeleteCheck(id) => [id.0].into(),
             Command::UpdateAlertSettings { check, .. } => [check.0].into(),

@@ -105,7 +105,8 @@ impl AlertScenario {
         match self.rng.below(100) {
             0..60 => {
                 self.wait(true)?;
-                let commands = random_events::random_reports(&self.rng, &self.alerts.model);
+                let commands =
+                    random_events::random_reports(&self.rng, &self.alerts.model, self.now());
                 self.execute_with_power_cuts(&commands)
             }
             60..82 => {

@@ -108,7 +108,10 @@ impl AlertModel {
 
     fn last_activity(&self, check: u64) -> i64 {
         let replay = self.replayed_check(check);
-        replay.last_ping.unwrap_or(replay.changed)
+        replay
+            .last_ping
+            .max(replay.expected_from)
+            .unwrap_or(replay.changed)
     }
 
     /// Returns the time of the next expected ping after `after`, counted from the last ping.
