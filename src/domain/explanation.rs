@@ -217,8 +217,8 @@ pub struct StatusSummary {
     pub reason: String,
     /// Time since which it applies.
     pub since: Option<Timestamp>,
-    /// Time at which the check goes down unless it reports.
-    pub goes_down: Option<Timestamp>,
+    /// Next change without a report, and its time: `down`, `monitored again`.
+    pub then: Option<(&'static str, Timestamp)>,
     /// Reason for holding back the alert.
     pub held: Option<&'static str>,
 }
@@ -252,7 +252,11 @@ pub fn summarize_status(
     Some(StatusSummary {
         reason,
         since,
-        goes_down: deadline.filter(|_| state.visible_status(settings, now) == VisibleStatus::Grace),
+        then: match state.visible_status(settings, now) {
+            VisibleStatus::Grace => deadline.map(|at| ("down", at)),
+            VisibleStatus::Paused => state.pause_end.map(|end| ("monitored again", end.at)),
+            VisibleStatus::New | VisibleStatus::Up | VisibleStatus::Down => None,
+        },
         held,
     })
 }

@@ -24,7 +24,8 @@ use overdue::domain::text::Name;
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::HousekeepingLimits;
 use overdue::engine::command::{
-    Command, CommandOutcome, DeliveryReport, NewChannel, NewKey, SendOutcome, Unavailable,
+    CheckRestoration, Command, CommandError, CommandOutcome, DeliveryReport, NewChannel, NewKey,
+    SendOutcome, Unavailable,
 };
 use overdue::store::Medium;
 use overdue::util::clock::ManualClock;
@@ -204,6 +205,37 @@ fn a_pause_sends_no_alert_and_a_failure_of_a_paused_check_does() {
     );
     engine.execute(ping(7, PingKind::Fail, ""));
     assert_eq!(waiting(&engine), [(hook, id, AlertEvent::Down); 2]);
+}
+
+#[test]
+fn a_check_that_was_down_alerts_again_when_its_pause_ends_or_is_undone() {
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    let id = check(&mut engine, 7);
+    engine.execute(ping(7, PingKind::Fail, ""));
+    let until = engine.handle.now().plus_secs(60);
+    engine.execute(Command::PauseCheck(id, Some(until)));
+    engine.clock.advance_secs(59);
+    engine.writer.step(false).unwrap();
+    assert_eq!(waiting(&engine).len(), 1);
+    engine.clock.advance_secs(2);
+    engine.writer.step(false).unwrap();
+    assert_eq!(waiting(&engine), [(hook, id, AlertEvent::Down); 2]);
+    let earlier = engine.read_check(id).state;
+    engine.execute(Command::PauseCheck(id, None));
+    let paused = engine.read_check(id).state;
+    let restoration = CheckRestoration {
+        check: id,
+        earlier,
+        newest: (paused.last_arrival, paused.last_flip),
+    };
+    let undo = Command::RestoreCheck(Box::new(restoration));
+    engine.execute(undo.clone());
+    assert_eq!(waiting(&engine), [(hook, id, AlertEvent::Down); 3]);
+    // A second time, the check has changed since.
+    let refused = engine.batch([undo]).remove(0).unwrap();
+    assert_eq!(refused, Err(CommandError::Outdated));
 }
 
 #[test]

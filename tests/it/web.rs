@@ -18,6 +18,7 @@ mod request_handling;
 mod second_factor;
 mod secrets;
 mod sign_in;
+mod undo;
 mod users_and_keys;
 mod windows;
 

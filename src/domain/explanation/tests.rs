@@ -230,7 +230,7 @@ fn summary(reason: &str, since: Option<&str>, goes_down: Option<&str>) -> Option
     Some(StatusSummary {
         reason: reason.into(),
         since: since.map(moment),
-        goes_down: goes_down.map(moment),
+        then: goes_down.map(|at| ("down", moment(at))),
         held: None,
     })
 }

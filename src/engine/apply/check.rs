@@ -20,6 +20,9 @@ use crate::domain::timestamp::Timestamp;
 /// evaluates the others.
 const MAX_EVALUATED_CHILDREN: usize = 512;
 
+/// Result of a change of a state, which may refuse it.
+type ChangeResult = Result<(), CommandError>;
+
 impl WorkingState {
     pub(super) fn create_check(
         &mut self,
@@ -136,7 +139,7 @@ impl WorkingState {
         &mut self,
         id: CheckId,
         now: Timestamp,
-        change: impl FnOnce(&mut CheckState, &CheckSettings, &mut Vec<Flip>) -> Result<(), CommandError>,
+        change: impl FnOnce(&mut CheckState, &CheckSettings, &mut Vec<Flip>) -> ChangeResult,
     ) -> ApplyResult {
         // Takes effect even if the command is refused: a passed deadline stays passed.
         self.evaluate_if_due(id, now);

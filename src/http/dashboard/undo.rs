@@ -13,7 +13,6 @@ use super::page_routes::Page;
 use crate::domain::check::Check;
 use crate::domain::ids::{CheckId, ProjectId};
 use crate::engine::command::CheckRestoration;
-use crate::http::common::reply::HttpError;
 use crate::util::sync::lock;
 
 /// Time for which an action can be undone.
@@ -130,8 +129,7 @@ impl UndoHistory {
             .position(number, request.client_id(), project)
             .and_then(|index| queue.actions.remove(index))
             .ok_or_else(|| {
-                let reason = "an action can be undone once, within 30 seconds";
-                HttpError::BadRequest(reason.into()).into()
+                PageError::bad_request("an action can be undone once, within 30 seconds")
             })
     }
 

@@ -201,8 +201,8 @@ async fn the_alert_settings_of_a_check_are_shown_and_changed() {
     let address = path(&check, "/alerting");
     let quiet = |after: u8| {
         json!({
-            "after": after, "parents": [], "telling": "quiet", "until": null, "why": null,
-            "unnotified": "it has no channel",
+            "after": after, "paused_until": null, "parents": [], "telling": "quiet",
+            "until": null, "why": null, "unnotified": "it has no channel",
         })
     };
     assert_eq!(
@@ -255,8 +255,8 @@ async fn the_alert_settings_of_a_check_are_shown_and_changed() {
     assert_eq!(
         due,
         json!({
-            "after": 2, "parents": [], "telling": "due", "until": "2026-11-20T10:02:00+00:00",
-            "why": "failures", "unnotified": "it has no channel",
+            "after": 2, "paused_until": null, "parents": [], "telling": "due",
+            "until": "2026-11-20T10:02:00+00:00", "why": "failures", "unnotified": "it has no channel",
         })
     );
     server.ping(&check, "/fail").await;

@@ -235,8 +235,8 @@ async fn buttons_do_what_they_say() {
     .await;
     let page_path = page.path("details/");
     for (button, fields, notice, status) in [
-        ("pause/", &[][..], "paused", "paused"),
-        ("resume/", &[], "resumed", "new"),
+        ("pause/", &[][..], "paused&undo=1", "paused"),
+        ("resume/", &[], "resumed&undo=2", "new"),
         ("ping/", &[("kind", "success")], "pinged", "up"),
         ("ping/", &[("kind", "fail")], "pinged", "down"),
         ("zone/", &[("tz", "Asia/Tokyo")], "saved", "down"),

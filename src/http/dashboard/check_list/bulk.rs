@@ -178,6 +178,16 @@ impl BulkAction {
         }
     }
 
+    /// Action that undoes this one for the checks that it has changed. `None` if no action does.
+    fn opposite(&self) -> Option<Self> {
+        Some(match self {
+            Self::AddTag(tag) => Self::RemoveTag(tag.clone()),
+            Self::RemoveTag(tag) => Self::AddTag(tag.clone()),
+            Self::Assign(channel, assigned) => Self::Assign(*channel, !assigned),
+            Self::Pause(_) | Self::Resume | Self::Delete => return None,
+        })
+    }
+
     /// Step of the action for one check.
     fn step_for(&self, check: &Check) -> BulkStep {
         let tags = &check.settings.tags;
@@ -428,7 +438,8 @@ async fn execute(
     checks: &[Check],
 ) -> Result<(BulkResult, Option<UndoSteps>), PageError> {
     let mut result = BulkResult::default();
-    let (mut changed_checks, mut restorations) = (Vec::new(), Vec::new());
+    let mut changed_checks = Vec::new();
+    let mut restorations = Vec::new();
     for some in checks.chunks(COMMANDS_PER_BATCH) {
         if let BulkAction::Assign(channel, assigned) = *action {
             let ids: Vec<_> = some.iter().map(|check| check.id).collect();
@@ -439,7 +450,8 @@ async fn execute(
             changed_checks.extend(some.iter().filter(differ).map(|check| check.id));
             continue;
         }
-        let (mut before, mut changes) = (Vec::new(), Vec::new());
+        let mut before = Vec::new();
+        let mut changes = Vec::new();
         for check in some {
             match action.step_for(check) {
                 BulkStep::Change(change) => {
@@ -461,19 +473,9 @@ async fn execute(
     }
     let undo = match action {
         BulkAction::Pause(_) | BulkAction::Resume => Some(UndoSteps::Restore(restorations)),
-        BulkAction::Delete => None,
-        BulkAction::AddTag(tag) => {
-            let reverse = BulkAction::RemoveTag(tag.clone());
-            Some(UndoSteps::Reverse(reverse, changed_checks))
-        }
-        BulkAction::RemoveTag(tag) => {
-            let reverse = BulkAction::AddTag(tag.clone());
-            Some(UndoSteps::Reverse(reverse, changed_checks))
-        }
-        BulkAction::Assign(channel, assigned) => {
-            let reverse = BulkAction::Assign(*channel, !assigned);
-            Some(UndoSteps::Reverse(reverse, changed_checks))
-        }
+        action => action
+            .opposite()
+            .map(|opposite| UndoSteps::Reverse(opposite, changed_checks)),
     };
     Ok((result, undo))
 }

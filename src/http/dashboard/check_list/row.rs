@@ -38,8 +38,8 @@ pub(crate) struct CheckListRow {
 pub(crate) struct RowReason {
     pub(crate) words: String,
     pub(crate) since: Option<DisplayTime>,
-    /// Time at which the check goes down unless it reports.
-    pub(crate) goes_down: Option<DisplayTime>,
+    /// Next change without a report, and its time.
+    pub(crate) then: Option<(&'static str, DisplayTime)>,
     /// Reason for holding back the alert.
     pub(crate) held: Option<&'static str>,
 }
@@ -136,7 +136,7 @@ impl CheckListRow {
             reason: summarize_status(check, last_flip, times.now).map(|summary| RowReason {
                 words: summary.reason,
                 since: summary.since.map(|at| DisplayTime::elapsed(at, times)),
-                goes_down: summary.goes_down.map(when),
+                then: summary.then.map(|(words, at)| (words, when(at))),
                 held: summary.held,
             }),
             next: Next::of(shown, check, times.now).map(when),

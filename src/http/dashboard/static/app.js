@@ -74,21 +74,13 @@ export async function copy(text) {
   field.remove();
 }
 
-// Shows a short message, which screen readers announce.
-export function say(text) {
-  show(text, 4_000);
-}
-
-// Shows the message in a response of the server, with a button that undoes an action.
-export function sayUndoable(html) {
-  show(new DOMParser().parseFromString(html, 'text/html').body, 30_000);
-}
-function show(content, duration) {
+// Shows a short message, a text or nodes, which screen readers announce.
+export function say(message, duration = 4_000) {
   const place = document.getElementById('said');
   if (!place) return;
-  place.replaceChildren(...(typeof content === 'string' ? [content] : content.childNodes));
-  clearTimeout(show.timer);
-  show.timer = setTimeout(() => place.replaceChildren(), duration);
+  place.replaceChildren(message);
+  clearTimeout(say.timer);
+  say.timer = setTimeout(() => place.replaceChildren(), duration);
 }
 
 for (const button of document.querySelectorAll('[data-copy], [data-copy-of]')) button.hidden = false;

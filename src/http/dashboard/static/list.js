@@ -1,6 +1,6 @@
 // Searches, filters, sorts and pages the list without loading the page again, and moves between rows by keys.
-import { copy, onKey, say, sayUndoable } from './app.js';
-import { part, swap, undisturbed } from './swap.js';
+import { copy, onKey, say } from './app.js';
+import { parsed, part, swap, undisturbed } from './swap.js';
 
 const form = document.querySelector('form.search');
 const line = document.getElementById('loading');
@@ -130,7 +130,8 @@ export async function pauseOrResume(one) {
     say(`${name} was not ${resumes ? 'resumed' : 'paused'}. ${reason}`);
     return;
   }
-  sayUndoable(await answer.text());
+  // The message has a button that undoes the action.
+  say(parsed(await answer.text()), 30_000);
   // With a live stream the row is updated in place.
   if (document.getElementById('live')?.dataset.by !== 'stream') await show(location.href);
 }
