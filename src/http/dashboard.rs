@@ -60,6 +60,7 @@ mod ping_urls;
 mod project_list;
 mod project_settings;
 mod proxy_auth;
+mod search;
 mod second_factor_limit;
 mod second_step;
 mod session_expired;

@@ -15,6 +15,7 @@ mod password_guessing;
 mod preserved_input;
 mod proxy_identity;
 mod request_handling;
+mod search;
 mod second_factor;
 mod secrets;
 mod sign_in;

@@ -57,6 +57,7 @@ files! {
     "machines.js" JS;
     "manifest.webmanifest" "application/manifest+json";
     "menu.js" JS;
+    "palette.js" JS;
     "projects.js" JS;
     "rows.js" JS;
     "sign-in.js" JS;

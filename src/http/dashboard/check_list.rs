@@ -5,8 +5,7 @@ mod bulk_confirmation;
 mod list_return;
 mod query;
 mod row;
-
-use std::collections::BTreeMap;
+mod scan;
 
 use askama::Template;
 
@@ -27,17 +26,16 @@ use crate::domain::status::Status;
 use crate::domain::text::Slug;
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
 use crate::http::common::ping_path::creating_ping_url;
-use crate::operations::channel::{AlertingChannels, unnotified_reason};
+use crate::operations::channel::unnotified_reason;
 use bulk::BulkFormInput;
 pub(super) use bulk::{BulkAction, apply_bulk_action, undo_steps};
 pub(super) use list_return::ListReturn;
-pub(super) use query::DisplayStatus;
-use query::{CheckListFilter, CheckListItem, CheckListQuery, SortKey, compare_natural, sort_page};
-use row::CheckListRow;
-pub(super) use row::{Next, last_run_duration};
+use query::{CheckListQuery, Grouping, SortKey, sort_page};
+pub(super) use query::{DisplayStatus, compare_natural};
+use row::{CheckListRow, RowProject};
+pub(super) use row::{Next, last_run_duration, visible_name};
+use scan::{ListScan, scan_checks};
 
-/// Maximum number of tags in the menu. Others are found by searching.
-const MAX_TAGS_IN_MENU: usize = 200;
 /// Slug used in the getting-started example.
 const EXAMPLE_SLUG: &str = "my-first-check";
 
@@ -70,7 +68,7 @@ struct CheckList {
     /// none.
     example_url: Option<String>,
     /// URL of the page that creates ping keys.
-    keys: String,
+    keys: Option<String>,
     /// URL of the form for a new check, if the viewer may create one.
     add: Option<String>,
     /// Prefix of ping URLs by UUID.
@@ -85,8 +83,8 @@ struct CheckList {
     channels: Vec<(String, String)>,
     /// Maintenance windows that are open.
     windows: Vec<OpenWindow>,
-    /// URL of the page of maintenance windows.
-    windows_page: String,
+    /// True if the list has the checks of all projects.
+    is_of_all_projects: bool,
     /// Submitted bulk form that was incomplete.
     submitted: Option<BulkFormInput>,
 }
@@ -106,16 +104,6 @@ struct TagOption {
     is_on: bool,
 }
 
-/// Result of one pass over all checks of the project.
-#[derive(Default)]
-struct ListScan {
-    all: usize,
-    unnotified: usize,
-    counts: BTreeMap<DisplayStatus, usize>,
-    tags: BTreeMap<String, DisplayStatus>,
-    items: Vec<CheckListItem>,
-}
-
 /// Renders the page, or its rows alone.
 pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     let query = CheckListQuery::parse(&request.query.0, request.viewer.list_preferences);
@@ -133,7 +121,7 @@ fn render_list(
 ) -> Result<HtmlPage, PageError> {
     let live = request.live_subscription();
     let has_no_channels = !request.has_channels();
-    let scan = scan_checks(request, &query)?;
+    let scan = scan_checks(request, &query);
     let layout = request.layout("Checks").with_check_counts(
         scan.status_count(DisplayStatus::Late),
         scan.status_count(DisplayStatus::Down),
@@ -158,59 +146,6 @@ fn render_list(
     } else {
         html
     })
-}
-
-/// Channels of the project that send alerts to a recipient.
-fn alerting_channels(request: &PageRequest) -> Result<AlertingChannels, PageError> {
-    let project = request.project()?.id;
-    let transports = request.handle().transports();
-    Ok(request
-        .handle()
-        .with_state(|state| AlertingChannels::compute(state, project, transports)))
-}
-
-/// Visits every check once and collects a few values of each check in the list.
-fn scan_checks(request: &PageRequest, query: &CheckListQuery) -> Result<ListScan, PageError> {
-    let alerting = alerting_channels(request)?;
-    let mut scan = ListScan::default();
-    let filter = CheckListFilter::new(query);
-    request
-        .handle()
-        .for_each_check(request.project()?.id, |check| {
-            let settings = &check.settings;
-            let state = &check.state;
-            let status = state.visible_status(settings, request.now);
-            let shown = DisplayStatus::from_status(status, state.run.is_some());
-            let is_unnotified = !alerting.reach_recipient_of(settings);
-            scan.all += 1;
-            scan.unnotified += usize::from(is_unnotified);
-            *scan.counts.entry(shown).or_default() += 1;
-            for tag in settings.tags.iter() {
-                if let Some(worst) = scan.tags.get_mut(tag) {
-                    *worst = shown.min(*worst);
-                } else if scan.tags.len() < MAX_TAGS_IN_MENU {
-                    scan.tags.insert(tag.to_owned(), shown);
-                }
-            }
-            if filter.matches(&check, status, is_unnotified) {
-                let last = state.last_ping;
-                let next = state.next_ping();
-                scan.items.push(CheckListItem {
-                    id: check.id,
-                    settings: check.settings,
-                    status: shown,
-                    last,
-                    next,
-                });
-            }
-        });
-    Ok(scan)
-}
-
-impl ListScan {
-    fn status_count(&self, shown: DisplayStatus) -> usize {
-        self.counts.get(&shown).copied().unwrap_or_default()
-    }
 }
 
 /// Warns if alerts about checks reach no recipient.
@@ -290,7 +225,7 @@ impl CheckList {
         has_no_channels: bool,
     ) -> Result<Self, PageError> {
         let page_url = request.page_url(&request.page);
-        let project = request.project()?;
+        let project = request.project().ok().map(|project| project.uuid);
         let tiles = DisplayStatus::ALL
             .into_iter()
             .map(|shown| StatusTile::new(shown, &scan, &query, &page_url))
@@ -304,7 +239,7 @@ impl CheckList {
         tags.sort_by(|one, other| compare_natural(&one.tag, &other.tag));
         let all = scan.all;
         let found = scan.items.len();
-        let example_url = if all == 0 {
+        let example_url = if all == 0 && project.is_some() {
             example_ping_url(request)?
         } else {
             None
@@ -318,12 +253,13 @@ impl CheckList {
         let shown = sort_page(scan.items, &query);
         let back = ListReturn::from_query(&query);
         let mut rows = Vec::with_capacity(shown.len());
-        for id in shown {
+        let mut last_heading = None;
+        for item in shown {
             // A check that was deleted in the meantime is left out. The lock is held for one check
             // at a time.
             let transports = request.handle().transports();
             let found = request.handle().with_state(|state| {
-                let check = state.check(id)?;
+                let check = state.check(item.id)?;
                 // If there is no channel at all, a banner says so above all rows.
                 let unnotified = (!has_no_channels)
                     .then(|| unnotified_reason(state, check, transports))
@@ -333,22 +269,33 @@ impl CheckList {
             let Some((check, unnotified)) = found else {
                 continue;
             };
-            rows.push(CheckListRow::new(
+            let row = CheckListRow::new(
                 &check,
                 back.url_with_return(&request.page_url(&Page::Check(check.uuid))),
                 last_flip(request, &check),
                 unnotified,
                 &times,
-            ));
+            );
+            let heading = query.grouping.map(|by| by.heading(&item).to_owned());
+            rows.push(CheckListRow {
+                heading: heading.clone().filter(|_| heading != last_heading),
+                project: project.is_none().then(|| RowProject {
+                    name: item.project.name.as_str().to_owned(),
+                    page: request.page_url(&Page::Checks(item.project.uuid)),
+                }),
+                ..row
+            });
+            last_heading = heading;
         }
-        let keys = request.page_url(&Page::Settings(project.uuid));
-        let bulk = request
-            .is_allowed(RequiredRight::Write)
-            .then(|| request.page_url(&Page::Bulk(project.uuid)));
-        let channels = channel_names(request)?;
-        let add = request
-            .is_allowed(RequiredRight::Write)
-            .then(|| request.page_url(&Page::AddCheck(project.uuid)));
+        let keys = project.map(|project| request.page_url(&Page::Settings(project)));
+        // Changes concern one project at a time.
+        let project = project.filter(|_| request.is_allowed(RequiredRight::Write));
+        let bulk = project.map(|project| request.page_url(&Page::Bulk(project)));
+        let channels = match project {
+            Some(_) => channel_names(request)?,
+            None => Vec::new(),
+        };
+        let add = project.map(|project| request.page_url(&Page::AddCheck(project)));
         let account = request
             .viewer
             .signed_in
@@ -371,8 +318,8 @@ impl CheckList {
             channels,
             pause_lengths: PauseLength::options(),
             ping,
-            windows: open_windows(request, None)?,
-            windows_page: request.page_url(&Page::Windows(project.uuid)),
+            windows: open_windows(request, None),
+            is_of_all_projects: request.project().is_err(),
             submitted: None,
         })
     }
@@ -473,11 +420,22 @@ impl CheckList {
         ListPreferences::PAGE_SIZES.into_iter().map(size).collect()
     }
 
-    /// Hidden fields of the search form: the filter without the search and the tags.
+    /// Groupings of the menu: name and true for the current one.
+    fn groupings(&self) -> Vec<(&'static str, bool)> {
+        let groupings = Grouping::ALL
+            .into_iter()
+            .filter(|grouping| *grouping != Grouping::Project || self.is_of_all_projects);
+        groupings
+            .map(|grouping| (grouping.name(), self.query.grouping == Some(grouping)))
+            .collect()
+    }
+
+    /// Hidden fields of the search form: the filter without the search, tags and groups.
     fn kept(&self) -> Vec<(&'static str, String)> {
         let query = self.query.with_change(|query| {
             query.search.clear();
             query.tags.clear();
+            query.grouping = None;
         });
         query.pairs()
     }

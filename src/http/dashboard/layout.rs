@@ -1,7 +1,5 @@
 //! Data for the layout of a page, besides its content.
 
-use std::sync::Arc;
-
 use uuid::Uuid;
 
 use super::page_messages::{Banner, FlashMessage};
@@ -31,6 +29,8 @@ pub(crate) struct Layout {
     pub(crate) project: Option<CurrentProject>,
     /// Name of the signed-in user.
     pub(crate) user: Option<Box<str>>,
+    /// True if the viewer may use the pages of the dashboard.
+    pub(crate) is_signed_in: bool,
     /// True if the viewer is an owner.
     pub(crate) is_owner: bool,
     /// True if the viewer has an account without a time zone, which then gets that of the browser.
@@ -76,6 +76,9 @@ impl Layout {
                 .signed_in
                 .as_ref()
                 .map(|signed_in| signed_in.user.name.as_str().into()),
+            is_signed_in: request
+                .viewer
+                .is_allowed(super::RequiredRight::SignedIn, None),
             is_owner: request.viewer.is_allowed(super::RequiredRight::Owner, None),
             needs_zone: request
                 .viewer
@@ -98,6 +101,7 @@ impl Layout {
             banners: Vec::new(),
             project: None,
             user: None,
+            is_signed_in: false,
             is_owner: false,
             needs_zone: false,
             favicon: "up",
@@ -135,6 +139,20 @@ impl Layout {
             VisibleStatus::Up | VisibleStatus::New | VisibleStatus::Paused => "up",
         };
         Self { favicon, ..self }
+    }
+
+    /// URL of the search. It lists the pages of the current project first.
+    pub(crate) fn search(&self) -> String {
+        let page = self.link_to(&Page::Search());
+        match &self.project {
+            Some(project) => format!("{page}?project={}", project.uuid),
+            None => page,
+        }
+    }
+
+    /// URL of the list of the checks of all projects.
+    pub(crate) fn all_checks(&self) -> String {
+        self.link_to(&Page::AllChecks())
     }
 
     /// URL of a page.
@@ -372,21 +390,9 @@ fn collect_banners(request: &PageRequest) -> Vec<Banner> {
 }
 
 fn menu_projects(request: &PageRequest) -> Vec<(Box<str>, Uuid)> {
-    let projects: Vec<_> = request.handle().with_state(|state| {
-        state
-            .projects()
-            .map(|found| Arc::clone(&found.project))
-            .collect()
-    });
-    let visible = projects.into_iter().filter(|project| {
-        request
-            .viewer
-            .is_allowed(RequiredRight::Read, Some(project.id))
-    });
-    let mut visible: Vec<_> = visible
+    let projects = request.visible_projects();
+    let shown = projects.iter().take(MAX_PROJECTS_IN_MENU);
+    shown
         .map(|project| (project.name.as_str().into(), project.uuid))
-        .collect();
-    visible.sort_unstable();
-    visible.truncate(MAX_PROJECTS_IN_MENU);
-    visible
+        .collect()
 }

@@ -22,8 +22,8 @@ use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight, Scope};
 use super::{
     DashboardState, account, add_project, assets, badges, channels, chapters, check, check_list,
     choose_password, deliveries, export_project, live_updates, machines, project_list,
-    project_settings, second_step, session_expired, sign_in, system, totp, undo, users, viewer,
-    windows,
+    project_settings, search, second_step, session_expired, sign_in, system, totp, undo, users,
+    viewer, windows,
 };
 use crate::http::common::client_address::Peer;
 use crate::http::common::reply::{self, HttpError, HttpReply};
@@ -151,9 +151,10 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::Machines() => machines::show(request),
         Page::Users() => users::show(request),
         Page::User(user) => users::show_user(request, *user),
+        Page::Search() => search::show(request),
         Page::Account() => account::show(request),
         Page::AccountTotp() => totp::show(request),
-        Page::Checks(_) => check_list::show(request),
+        Page::Checks(_) | Page::AllChecks() => check_list::show(request),
         Page::Chapters() => chapters::show_list(request),
         Page::Chapter(chapter) => chapters::show(request, chapter),
         Page::AddCheck(_) => check::show_add(request),
@@ -253,6 +254,8 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         | Page::Chapter(_)
         | Page::Projects()
         | Page::Checks(_)
+        | Page::AllChecks()
+        | Page::Search()
         | Page::Events(_)
         | Page::Check(_)
         | Page::Log(_)

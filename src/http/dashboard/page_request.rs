@@ -101,6 +101,30 @@ impl PageRequest {
         self.resource.project().ok_or_else(PageError::not_found)
     }
 
+    /// Projects that the viewer may see, in the order of their names.
+    pub(crate) fn visible_projects(&self) -> Vec<Arc<Project>> {
+        let mut projects: Vec<_> = self.handle().with_state(|state| {
+            let all = state.projects().map(|found| &found.project);
+            all.cloned().collect()
+        });
+        projects.retain(|project| {
+            self.viewer
+                .is_allowed(RequiredRight::Read, Some(project.id))
+        });
+        projects.sort_unstable_by(|one, other| {
+            (one.name.as_str(), one.uuid).cmp(&(other.name.as_str(), other.uuid))
+        });
+        projects
+    }
+
+    /// Projects whose data the page shows: its own, or all that the viewer may see.
+    pub(crate) fn shown_projects(&self) -> Vec<Arc<Project>> {
+        match self.resource.project() {
+            Some(project) => vec![Arc::clone(project)],
+            None => self.visible_projects(),
+        }
+    }
+
     /// Check that the page belongs to.
     pub(crate) fn check(&self) -> Result<&Check, PageError> {
         match &self.resource {
@@ -154,16 +178,16 @@ impl PageRequest {
         }
     }
 
-    /// True if the project of the page has a channel.
+    /// True if a project of the page has a channel.
     pub(crate) fn has_channels(&self) -> bool {
-        let has = |project: &Arc<Project>| {
-            self.handle().with_state(|state| {
+        let projects = self.shown_projects();
+        self.handle().with_state(|state| {
+            projects.iter().any(|project| {
                 state
                     .project(project.id)
                     .is_some_and(|found| !found.channels.is_empty())
             })
-        };
-        self.project().is_ok_and(has)
+        })
     }
 
     /// Configuration source that owns the check or channel of this number.

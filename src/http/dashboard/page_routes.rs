@@ -220,6 +220,8 @@ pages! {
     Machines() of Scope::Server, ["system" "machines"], get Owner;
     /// Backup of the server.
     Backup() of Scope::Server, ["system" "backup"], post Owner;
+    /// Search over all projects.
+    Search() of Scope::Server, ["search"], get SignedIn;
     /// Account of the viewer.
     Account() of Scope::Server, ["account"], get SignedIn, post SignedIn;
     /// Changes the password of the viewer.
@@ -232,6 +234,8 @@ pages! {
     AccountSessions() of Scope::Server, ["account" "sessions"], post SignedIn;
     /// List of checks.
     Checks(project: Uuid) of Scope::Project(*project), ["projects" project "checks"], get Read;
+    /// List of the checks of all projects.
+    AllChecks() of Scope::Server, ["checks"], get SignedIn;
     /// Live updates of the list of checks.
     Events(project: Uuid) of Scope::Project(*project),
         ["projects" project "checks" "events"], get Read;
@@ -438,7 +442,6 @@ mod tests {
             "/projects",
             "/projects/",
             "/projects/x/checks/",
-            "/checks",
             "/a/b/c/d/e/f/g/h/i/",
         ] {
             assert_eq!(DashboardTarget::parse(path), None, "{path}");

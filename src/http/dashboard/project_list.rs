@@ -2,7 +2,6 @@
 //! all projects with the state of their checks.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use askama::Template;
 use uuid::Uuid;
@@ -12,7 +11,7 @@ use super::layout::{Layout, MAX_PROJECTS_IN_MENU};
 use super::page_error::PageError;
 use super::page_handler::{HtmlPage, PageResponse};
 use super::page_request::PageRequest;
-use super::page_routes::{Page, RequiredRight};
+use super::page_routes::Page;
 use super::time_display::DisplayTime;
 use crate::domain::formatting::format_count;
 use crate::domain::project::Project;
@@ -63,19 +62,8 @@ struct ProjectListRow {
 
 /// Renders the checks of the only project, or all projects, the most urgent first.
 pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
-    let mut projects: Vec<_> = request.handle().with_state(|state| {
-        state
-            .projects()
-            .map(|found| Arc::clone(&found.project))
-            .collect()
-    });
-    projects.retain(|project| {
-        request
-            .viewer
-            .is_allowed(RequiredRight::Read, Some(project.id))
-    });
+    let mut projects = request.visible_projects();
     if &*request.fragment == "switcher" {
-        projects.sort_unstable_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
         projects.truncate(MAX_PROJECTS_IN_MENU);
         let projects = projects
             .iter()

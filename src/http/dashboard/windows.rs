@@ -75,29 +75,32 @@ struct WindowInput {
 pub(super) struct OpenWindow {
     pub(super) name: String,
     pub(super) until: DisplayTime,
+    /// URL of the page of the windows of its project.
+    pub(super) page: String,
     /// True if it covers every check.
     pub(super) is_for_all: bool,
 }
 
-/// Returns the open windows of the project. `tags`: tags of a check that they must cover.
-pub(super) fn open_windows(
-    request: &PageRequest,
-    tags: Option<&Tags>,
-) -> Result<Vec<OpenWindow>, PageError> {
+/// Returns the open windows of the projects of the page. `tags`: tags of a check that they must
+/// cover.
+pub(super) fn open_windows(request: &PageRequest, tags: Option<&Tags>) -> Vec<OpenWindow> {
     let times = request.time_formatter();
-    let windows = window::list(request.handle(), Some(request.project()?.id));
+    let projects = request.shown_projects();
+    let windows = projects
+        .iter()
+        .flat_map(|project| window::list(request.handle(), Some(project.id)));
     let is_covered = |window: &MaintenanceWindow| tags.is_none_or(|tags| window.applies_to(tags));
-    Ok(windows
-        .into_iter()
+    windows
         .filter(|(_, window)| is_covered(window))
-        .filter_map(|(_, window)| {
+        .filter_map(|(project, window)| {
             Some(OpenWindow {
                 until: DisplayTime::clock_time(window.open_until(request.now)?, &times),
                 name: window.name.as_str().to_owned(),
+                page: request.page_url(&Page::Windows(project.uuid)),
                 is_for_all: window.tags.iter().next().is_none(),
             })
         })
-        .collect())
+        .collect()
 }
 
 /// Renders the page.

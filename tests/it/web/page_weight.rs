@@ -57,9 +57,10 @@ async fn a_first_visit_is_small_and_a_second_smaller() {
     let first = second + styles + scripts + others;
     let sizes =
         format!("page {second}, styles {styles}, scripts {scripts}, pictures {others}: {files:?}");
-    // Rows that change in place, and the band of a page that is not current, take 2.5 kB more than
-    // the budget for scripts. The budget of the whole visit has room for them.
-    assert!(styles <= 7 << 10 && scripts <= 21 << 9, "{sizes}");
+    // Rows that change in place, the band of a page that is not current, undoing and the search over
+    // everything take 3 kB more than the budget for scripts. The budget of the whole visit has room
+    // for them.
+    assert!(styles <= 7 << 10 && scripts <= 22 << 9, "{sizes}");
     assert!(first <= 35 << 10 && second <= 8 << 10, "{sizes}");
     assert!(files.len() < 9, "{sizes}");
     // A page names every module that another imports, so that all load at once.
@@ -109,7 +110,7 @@ async fn files_that_pages_load_are_small() {
     }
     // No page loads all of them.
     assert!(
-        sizes["js"] <= 15 << 10 && sizes["css"] <= 10 << 10,
+        sizes["js"] <= 16 << 10 && sizes["css"] <= 10 << 10,
         "{sizes:?}"
     );
     assert!(sizes.values().sum::<usize>() <= 30 << 10, "{sizes:?}");

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::alerting_channels;
 use super::bulk_confirmation::confirmation_page;
 use super::query::{CheckListFilter, CheckListQuery};
+use super::scan::alerting_channels;
 use crate::domain::check::Check;
 use crate::domain::check_edit::CheckEdit;
 use crate::domain::formatting::format_count;
@@ -395,7 +395,7 @@ fn select_checks(
     if form.has("all") {
         let mut checks = Vec::new();
         let filter = CheckListFilter::new(query);
-        let alerting = alerting_channels(request)?;
+        let alerting = alerting_channels(request, project);
         request.handle().for_each_check(project, |check| {
             let status = check.state.visible_status(&check.settings, request.now);
             let is_unnotified = !alerting.reach_recipient_of(&check.settings);

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::domain::check::{Check, CheckSettings};
 use crate::domain::ids::{CheckId, parse_hyphenated_uuid};
+use crate::domain::project::Project;
 use crate::domain::status::VisibleStatus;
 use crate::domain::timestamp::Timestamp;
 pub(super) use crate::domain::user::preferences::SortKey;
@@ -94,6 +95,40 @@ impl DisplayStatus {
     }
 }
 
+/// Property by which the rows of a list are grouped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Grouping {
+    /// First tag of the check.
+    Tag,
+    /// Project of the check.
+    Project,
+}
+
+impl Grouping {
+    /// Every grouping.
+    pub(crate) const ALL: [Self; 2] = [Self::Tag, Self::Project];
+
+    /// Name in URLs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tag => "tag",
+            Self::Project => "project",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|group| group.name() == name)
+    }
+
+    /// Heading of the group that a check belongs to. Empty for a check without tags.
+    pub(super) fn heading(self, item: &CheckListItem) -> &str {
+        match self {
+            Self::Tag => item.settings.tags.iter().next().unwrap_or_default(),
+            Self::Project => item.project.name.as_str(),
+        }
+    }
+}
+
 /// Query of a list in a URL. [`CheckListQuery::parse`] reads the output of
 /// [`CheckListQuery::to_query_string`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,6 +141,8 @@ pub(crate) struct CheckListQuery {
     pub(super) search: String,
     /// True to show only checks whose alerts reach no recipient.
     pub(super) only_unnotified: bool,
+    /// Groups of rows.
+    pub(super) grouping: Option<Grouping>,
     /// Sort order.
     pub(super) order: SortOrder,
     /// Rows per page.
@@ -124,6 +161,7 @@ impl CheckListQuery {
             tags: Vec::new(),
             search: String::new(),
             only_unnotified: false,
+            grouping: None,
             order: defaults.order,
             page_size: defaults.page_size,
             defaults,
@@ -141,6 +179,7 @@ impl CheckListQuery {
                 }
                 "q" => query.search = value.trim().chars().take(MAX_SEARCH_CHARS).collect(),
                 "alerts" => query.only_unnotified = value == "none",
+                "group" => query.grouping = Grouping::parse(value),
                 "sort" => query.order = SortOrder::parse(value).unwrap_or(defaults.order),
                 "rows" => {
                     query.page_size =
@@ -171,6 +210,9 @@ impl CheckListQuery {
         }
         if self.only_unnotified {
             pairs.push(("alerts", "none".into()));
+        }
+        if let Some(grouping) = self.grouping {
+            pairs.push(("group", grouping.name().into()));
         }
         if defaults.is_none_or(|defaults| self.order != defaults.order) {
             pairs.push(("sort", self.order.name()));
@@ -283,6 +325,7 @@ impl<'w> CheckListFilter<'w> {
 #[derive(Clone, Debug)]
 pub(crate) struct CheckListItem {
     pub(crate) id: CheckId,
+    pub(crate) project: Arc<Project>,
     pub(crate) settings: Arc<CheckSettings>,
     pub(crate) status: DisplayStatus,
     pub(crate) last: Option<Timestamp>,
@@ -290,15 +333,19 @@ pub(crate) struct CheckListItem {
 }
 
 /// Checks of the requested page, in order.
-pub(crate) fn sort_page(mut items: Vec<CheckListItem>, query: &CheckListQuery) -> Vec<CheckId> {
+pub(crate) fn sort_page(
+    mut items: Vec<CheckListItem>,
+    query: &CheckListQuery,
+) -> Vec<CheckListItem> {
     let from = (query.page - 1).saturating_mul(query.page_size);
     let order = |one: &CheckListItem, other: &CheckListItem| {
         let order = compare_items(one, other, query.order.key);
-        if query.order.is_reversed {
+        let order = if query.order.is_reversed {
             order.reverse()
         } else {
             order
-        }
+        };
+        compare_groups(one, other, query.grouping).then(order)
     };
     if from >= items.len() {
         return Vec::new();
@@ -313,7 +360,21 @@ pub(crate) fn sort_page(mut items: Vec<CheckListItem>, query: &CheckListQuery) -
         items.truncate(query.page_size);
     }
     items.sort_unstable_by(order);
-    items.into_iter().map(|item| item.id).collect()
+    items
+}
+
+/// Order of the groups of two checks. Those without a tag come last.
+fn compare_groups(
+    one: &CheckListItem,
+    other: &CheckListItem,
+    grouping: Option<Grouping>,
+) -> Ordering {
+    let Some(grouping) = grouping else {
+        return Ordering::Equal;
+    };
+    let [one, other] = [one, other].map(|item| grouping.heading(item));
+    let by_name = compare_natural(one, other).then(one.cmp(other));
+    one.is_empty().cmp(&other.is_empty()).then(by_name)
 }
 
 fn compare_items(one: &CheckListItem, other: &CheckListItem, by: SortKey) -> Ordering {
@@ -340,7 +401,7 @@ fn compare_items(one: &CheckListItem, other: &CheckListItem, by: SortKey) -> Ord
 
 /// Natural order of names: case is ignored, and numbers are compared by value (`job 9` before `job
 /// 10`).
-pub(super) fn compare_natural(one: &str, other: &str) -> Ordering {
+pub(crate) fn compare_natural(one: &str, other: &str) -> Ordering {
     let mut left = one;
     let mut right = other;
     loop {

@@ -32,6 +32,17 @@ pub(crate) struct CheckListRow {
     /// Reason for the status, unless the check is up.
     pub(crate) reason: Option<RowReason>,
     pub(crate) next: Next<DisplayTime>,
+    /// Heading of the group that begins with this row.
+    pub(crate) heading: Option<String>,
+    /// Project of the check, in a list of all projects.
+    pub(crate) project: Option<RowProject>,
+}
+
+/// Project of a check in a row.
+pub(crate) struct RowProject {
+    pub(crate) name: String,
+    /// URL of its list of checks.
+    pub(crate) page: String,
 }
 
 /// Reason for the status of a check in a row.
@@ -96,7 +107,7 @@ pub(crate) fn last_run_duration(state: &CheckState) -> Option<String> {
 
 /// Name of a check in a list: its name, or its slug if the name cannot be
 /// seen.
-fn visible_name(settings: &CheckSettings) -> &str {
+pub(crate) fn visible_name(settings: &CheckSettings) -> &str {
     let names = [settings.name.as_str(), settings.slug.as_str()];
     names
         .into_iter()
@@ -140,6 +151,8 @@ impl CheckListRow {
                 held: summary.held,
             }),
             next: Next::of(shown, check, times.now).map(when),
+            heading: None,
+            project: None,
         }
     }
 }

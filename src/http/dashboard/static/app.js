@@ -112,7 +112,17 @@ if (help) {
   onKey('?', () => help.showModal());
   help.addEventListener('click', event => { if (event.target === help) help.close(); });
 }
-const search = document.querySelector('[type=search]');
+// Ctrl+K opens the search over everything, also from a field.
+const palette = document.querySelector('[data-palette]');
+const find = async event => {
+  event.preventDefault();
+  (await import('./palette.js')).open();
+};
+palette?.addEventListener('click', event => { if (!event.ctrlKey && !event.metaKey) find(event); });
+document.addEventListener('keydown', event => {
+  if (palette && event.key === 'k' && (event.ctrlKey || event.metaKey) && !event.altKey && root.dataset.keys !== 'off') find(event);
+});
+const search = document.querySelector('main [type=search]');
 if (search) onKey('/', () => search.select());
 
 keepTimes();

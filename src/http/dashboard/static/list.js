@@ -16,6 +16,7 @@ remember();
 function fill(url) {
   const wanted = new URL(url, location).searchParams, tags = new Set(wanted.getAll('tag'));
   form.q.value = wanted.get('q') ?? '';
+  form.group.value = wanted.get('group') ?? '';
   for (const box of form.querySelectorAll('[name=tag]')) box.checked = tags.has(box.value);
   countTags();
 }
@@ -55,10 +56,11 @@ document.getElementById('waiting')?.removeAttribute('hidden');
 
 function wanted() {
   const url = new URL(location);
-  for (const name of ['q', 'tag', 'page']) url.searchParams.delete(name);
+  for (const name of ['q', 'tag', 'group', 'page']) url.searchParams.delete(name);
   const fields = new FormData(form);
   if (fields.get('q').trim()) url.searchParams.set('q', fields.get('q').trim());
   for (const tag of fields.getAll('tag')) url.searchParams.append('tag', tag);
+  if (fields.get('group')) url.searchParams.set('group', fields.get('group'));
   return url;
 }
 
@@ -72,7 +74,7 @@ if (form) {
   };
   form.addEventListener('input', event => {
     clearTimeout(timer);
-    if (event.target.name === 'tag') {
+    if (event.target.name !== 'q') {
       searches = false;
       countTags();
     }
@@ -109,8 +111,12 @@ document.addEventListener('click', event => {
   show(link.href, 'push');
 });
 
+// A list of all projects has no live stream.
+const POLL_EVERY = 15_000;
+if (document.querySelector('#list[data-polls]')) setInterval(() => { if (!document.hidden) show(location.href); }, POLL_EVERY);
+
 // Keys move between the links of the rows.
-const links = () => [...document.querySelectorAll('.row .name a')];
+const links = () => [...document.querySelectorAll('.row .title > a')].filter(link => link.closest('[data-id]'));
 const row = () => document.activeElement?.closest('.row[data-id]');
 function go(by) {
   const all = links();

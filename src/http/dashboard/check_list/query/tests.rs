@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::domain::ids::ProjectId;
+use crate::domain::project::ProjectName;
 use crate::domain::text::{Name, Tags};
 
 fn parse_query(query: &str) -> CheckListQuery {
@@ -114,6 +116,19 @@ fn names_are_in_natural_order() {
     );
 }
 
+fn project(name: &str) -> Arc<Project> {
+    Arc::new(Project {
+        id: ProjectId(1),
+        uuid: Uuid::nil(),
+        name: ProjectName::parse(name).unwrap(),
+        check_limit: None,
+        ping_log_limit: 100,
+        badge_key: "badge".into(),
+        legacy_badge: None,
+        import: None,
+    })
+}
+
 fn any_query() -> impl Strategy<Value = CheckListQuery> {
     let statuses = proptest::collection::btree_set(
         proptest::sample::select(DisplayStatus::ALL.to_vec()),
@@ -125,18 +140,20 @@ fn any_query() -> impl Strategy<Value = CheckListQuery> {
         tags,
         "[a-zA-Z&=+%äß]{0,9}",
         any::<bool>(),
+        proptest::option::of(proptest::sample::select(Grouping::ALL.to_vec())),
         0..5_usize,
         any::<bool>(),
         0..3_usize,
         1..9_usize,
     )
         .prop_map(
-            |(statuses, tags, search, only_unnotified, by, is_reversed, size, page)| {
+            |(statuses, tags, search, only_unnotified, grouping, by, is_reversed, size, page)| {
                 CheckListQuery {
                     statuses,
                     tags: tags.into_iter().collect(),
                     search,
                     only_unnotified,
+                    grouping,
                     order: SortOrder {
                         key: SortKey::ALL[by],
                         is_reversed,
@@ -199,19 +216,22 @@ proptest! {
         names in proptest::collection::vec("[ab0-9]{0,3}", 0..60),
         by in 0..5_usize,
         is_reversed: bool,
+        grouping in proptest::option::of(proptest::sample::select(Grouping::ALL.to_vec())),
     ) {
         let times = |n: usize| {
             (!n.is_multiple_of(3)).then(|| Timestamp::from_secs((n * 7 % 11) as i64))
         };
         let items: Vec<_> = names.iter().enumerate().map(|(n, name)| CheckListItem {
             id: CheckId(n as u64),
-            settings: check(1, name, "").settings,
+            project: project(["Home", "office"][n % 2]),
+            settings: check(1, name, ["", "nas", "web a"][n % 3]).settings,
             status: DisplayStatus::ALL[n % 6],
             last: times(n),
             next: times(n + 1),
         }).collect();
         let wanted = CheckListQuery {
             order: SortOrder { key: SortKey::ALL[by], is_reversed },
+            grouping,
             page_size: 7,
             ..CheckListQuery::parse(&[], ListPreferences::default())
         };
@@ -219,6 +239,16 @@ proptest! {
         let paged: Vec<_> = (1..=10).flat_map(page).collect();
         let all = sort_page(items.clone(), &CheckListQuery { page_size: 1000, ..wanted });
         prop_assert_eq!(paged.len(), items.len());
-        prop_assert_eq!(paged, all);
+        let ids = |items: &[CheckListItem]| items.iter().map(|item| item.id).collect::<Vec<_>>();
+        prop_assert_eq!(ids(&paged), ids(&all));
+        if let Some(grouping) = grouping {
+            // Each group is in one place.
+            let mut headings: Vec<_> = all.iter().map(|item| grouping.heading(item)).collect();
+            headings.dedup();
+            let number = headings.len();
+            headings.sort_unstable();
+            headings.dedup();
+            prop_assert_eq!(headings.len(), number);
+        }
     }
 }
