@@ -2,7 +2,7 @@
 
 use jiff::civil;
 
-use super::flip::Flip;
+use super::flip::{Flip, FlipCause};
 use super::status::Status;
 use super::timestamp::Timestamp;
 use super::timezone::Timezone;
@@ -58,7 +58,8 @@ impl UptimePeriod {
         })
     }
 
-    fn new([start, end]: [Timestamp; 2], intervals: &[StatusInterval]) -> Self {
+    /// Computes a period from the intervals in it.
+    pub fn new([start, end]: [Timestamp; 2], intervals: &[StatusInterval]) -> Self {
         let mut period = Self {
             start,
             end,
@@ -91,10 +92,16 @@ impl UptimePeriod {
 }
 
 /// Period in which the status stayed the same.
-struct StatusInterval {
-    from: Timestamp,
-    until: Timestamp,
-    status: Status,
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StatusInterval {
+    /// Start of the period.
+    pub from: Timestamp,
+    /// End of the period.
+    pub until: Timestamp,
+    /// Status in it.
+    pub status: Status,
+    /// Cause of the flip at its start. `None` if there was none.
+    pub cause: Option<FlipCause>,
 }
 
 /// Computes the history of a check since the first of the month before last, by days of a clock in
@@ -133,8 +140,9 @@ pub fn uptime_history(
     }
 }
 
-/// Intervals between flips from `start` to `now`, oldest first.
-fn status_intervals(
+/// Intervals between flips from `start` to `now`, oldest first. For the arguments see
+/// [`uptime_history`].
+pub fn status_intervals(
     flips: &[Flip],
     status: Status,
     start: Timestamp,
@@ -150,6 +158,7 @@ fn status_intervals(
             from,
             until,
             status,
+            cause: Some(flip.cause).filter(|_| flip.at > start),
         });
         (status, until) = (flip.from, from);
     }
@@ -159,6 +168,7 @@ fn status_intervals(
             from: start,
             until,
             status,
+            cause: None,
         });
     }
     intervals.retain(|interval| interval.from < interval.until);

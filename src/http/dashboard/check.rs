@@ -15,6 +15,7 @@ mod parent_names;
 mod ping_details;
 mod plot;
 mod schedule_preview;
+mod timeline;
 mod unique_key_redirect;
 
 use super::page_error::PageError;

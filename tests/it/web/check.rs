@@ -228,6 +228,33 @@ async fn the_page_shows_the_status_over_time() {
 }
 
 #[tokio::test]
+async fn the_timeline_shows_the_chosen_period() {
+    let page = CheckPageFixture::with(json!({ "timeout": 3600, "grace": 60 })).await;
+    page.ping("", b"").await;
+    page.server.clock.advance_secs(3660);
+    page.ping("/3", b"").await;
+    let day = page.page_text("details/").await;
+    assert!(
+        day.contains("class=\"timeline\""),
+        "a job of every hour: {day}"
+    );
+    for mark in [
+        "no ping: expected at",
+        "exit status 3",
+        "<title>Up from",
+        "aria-current=\"true\">Day",
+    ] {
+        assert!(day.contains(mark), "{mark}: {day}");
+    }
+    let quarter = page.page_text("details/?period=quarter").await;
+    assert!(
+        quarter.contains("class=\"bar-of-days\"") && quarter.contains(">Nov 2026</text>"),
+        "{quarter}"
+    );
+    page.server.stop().await;
+}
+
+#[tokio::test]
 async fn buttons_do_what_they_say() {
     let page = CheckPageFixture::with(
         json!({ "name": "job", "slug": "job", "schedule": "0 0 * * *", "tags": "a b" }),

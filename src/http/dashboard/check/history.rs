@@ -1,5 +1,6 @@
 //! Uptime history on the page of a check: a bar of days, and a table of months.
 
+use super::timeline::AxisTick;
 use crate::domain::formatting::{TimeFormatter, format_duration};
 use crate::domain::uptime::{UptimeHistory, UptimePeriod};
 
@@ -12,6 +13,8 @@ const MIN_MARK_HEIGHT: i64 = 5;
 
 pub(super) struct UptimeBar {
     pub(super) width: usize,
+    /// First days of months.
+    pub(super) months: Vec<AxisTick>,
     pub(super) days: Vec<UptimeDay>,
 }
 
@@ -58,6 +61,20 @@ pub(super) fn uptime_bar(history: &UptimeHistory, times: &TimeFormatter<'_>) -> 
     };
     UptimeBar {
         width: history.days.len() * DAY_WIDTH,
+        months: history
+            .months
+            .iter()
+            .filter_map(|month| {
+                let place = history
+                    .days
+                    .iter()
+                    .position(|day| day.start == month.start)?;
+                Some(AxisTick {
+                    x: i64::try_from(place * DAY_WIDTH).ok()?,
+                    label: times.month(month.start),
+                })
+            })
+            .collect(),
         days: history.days.iter().enumerate().map(day).collect(),
     }
 }

@@ -8,6 +8,7 @@ use super::notifications::{self, CheckChannelRow};
 use super::ping_details::{OutputExcerpt, output_excerpt};
 use super::plot::{self, DurationPlot};
 use super::schedule_preview::{UpcomingRun, upcoming_runs};
+use super::timeline::{self, Timeline, TimelinePeriod, TimelineSource};
 use super::{CheckHeader, check_time_formatter, recent_flips};
 use crate::domain::check::Check;
 use crate::domain::dst_changes::dst_warnings;
@@ -95,6 +96,10 @@ struct CheckStatusPanel {
     clock_changes: Vec<String>,
     /// Last deliveries about the check.
     deliveries: Vec<DeliveryItem>,
+    /// Timeline of the chosen period; `None`: the bar of days.
+    timeline: Option<Timeline>,
+    /// Links to the periods.
+    periods: Vec<PeriodLink>,
     overall: Option<String>,
     bar: UptimeBar,
     months: Vec<UptimeMonth>,
@@ -122,6 +127,7 @@ impl CheckStatusPanel {
             &request.viewer.zone,
         );
         let runs = activity.measured_runs();
+        let period = TimelinePeriod::parse(request.query.get("period"), &check.settings);
         let explanation = explanation::explain_status(
             check,
             activity.last_flip,
@@ -147,6 +153,12 @@ impl CheckStatusPanel {
                 dst_warnings(schedule, &check.settings.tz, request.now)
             }),
             deliveries: notifications::delivery_rows(request, check)?,
+            timeline: timeline::draw_timeline(
+                &activity.timeline_source(check),
+                period,
+                &viewer_times,
+            ),
+            periods: period_links(request, check, period),
             overall: history::overall_uptime(&history),
             bar: history::uptime_bar(&history, &viewer_times),
             months: history::monthly_uptime(&history, &viewer_times),
@@ -168,6 +180,34 @@ impl CheckStatusPanel {
             explanation,
         })
     }
+}
+
+impl CheckStatusPanel {
+    /// Uptime in the period that is shown.
+    fn uptime(&self) -> Option<&str> {
+        match &self.timeline {
+            Some(timeline) => timeline.uptime.as_deref(),
+            None => self.overall.as_deref(),
+        }
+    }
+}
+
+/// Link to a period of the timeline.
+struct PeriodLink {
+    label: &'static str,
+    url: String,
+    is_on: bool,
+}
+
+fn period_links(request: &PageRequest, check: &Check, shown: TimelinePeriod) -> Vec<PeriodLink> {
+    let page = request.page_url_with_return(&Page::Check(check.uuid));
+    let separator = if page.contains('?') { '&' } else { '?' };
+    let link = |period: TimelinePeriod| PeriodLink {
+        label: period.label(),
+        url: format!("{page}{separator}period={}", period.name()),
+        is_on: period == shown,
+    };
+    TimelinePeriod::ALL.into_iter().map(link).collect()
 }
 
 /// Other form of the ping URL.
@@ -246,6 +286,17 @@ impl RecentActivity {
             .iter()
             .take_while(|ping| ping.at >= since)
             .find(|ping| ping.kind == PingKind::Fail && ping.body_len > 0)
+    }
+
+    fn timeline_source<'a>(&'a self, check: &'a Check) -> TimelineSource<'a> {
+        TimelineSource {
+            settings: &check.settings,
+            status: check.state.status,
+            run: check.state.run.map(|run| run.start),
+            pings: &self.pings,
+            has_older_pings: check.state.n_pings > self.pings.len() as u64,
+            flips: &self.flips,
+        }
     }
 
     /// Measured runs, oldest first.

@@ -41,6 +41,15 @@ const refresh = seldom(async () => {
   if (before !== status) say(standing().querySelector('strong').textContent);
 }, 1);
 
+// Another period of the timeline.
+document.addEventListener('click', event => {
+  const link = event.target.closest('a[data-period]');
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  history.replaceState(history.state, '', link.href);
+  refresh();
+});
+
 onFrame(() => refresh());
 // The page contains relative times.
 setInterval(() => { if (!document.hidden) refresh(); }, 60000);
