@@ -3,6 +3,7 @@
 pub mod lookalike;
 pub mod one_time_link;
 pub mod preferences;
+pub mod saved_filters;
 pub mod second_factor;
 pub mod session;
 

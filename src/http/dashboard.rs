@@ -32,6 +32,7 @@
 //! randomness from the handle of the engine. Every list is bounded.
 
 mod account;
+mod account_lists;
 mod add_project;
 mod assets;
 mod badges;
@@ -53,6 +54,7 @@ mod page_error;
 mod page_handler;
 mod page_messages;
 mod page_request;
+mod page_response;
 mod page_routes;
 mod password_hasher;
 mod pause_length;

@@ -178,8 +178,8 @@ fn file_with_log(_: &WriteTransaction) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Version 17: new rows of checks (version 8) record the end of a pause, and new rows of flips
-/// (version 4) that a pause ended.
+/// Version 17: new rows of checks (version 8) record the end of a pause, new rows of flips (version
+/// 4) that a pause ended, and new rows of users (version 4) pinned checks and saved filters.
 fn rows_with_pause_ends(_: &WriteTransaction) -> Result<(), StoreError> {
     Ok(())
 }

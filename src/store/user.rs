@@ -14,6 +14,7 @@ use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
+use crate::domain::user::saved_filters::{SavedFilter, SavedFilters};
 use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
 use crate::domain::user::session::Session;
 use crate::domain::user::{
@@ -52,11 +53,17 @@ struct UserRecord<'a> {
     /// Since version 3.
     #[serde(default)]
     browsers_since: i64,
+    /// Since version 4.
+    #[serde(default)]
+    pinned: Vec<Uuid>,
+    /// Names and queries of saved filters.
+    #[serde(borrow, default)]
+    filters: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Record<'a> for UserRecord<'a> {
     const TABLE: &'static str = "users";
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 }
 
 /// A second factor. Its secret is stored in plain form, because codes are computed from it.
@@ -143,6 +150,13 @@ impl Batch {
                 .ok()
                 .filter(|_| list.page_size != defaults.page_size),
             browsers_since: user.browsers_trusted_since.micros(),
+            pinned: user.preferences.pinned.to_vec(),
+            filters: user
+                .preferences
+                .filters
+                .iter()
+                .map(|filter| (&*filter.name, &*filter.query))
+                .collect(),
         };
         self.put_record(USERS, user.id.0, &row)
     }
@@ -245,6 +259,13 @@ pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
         order: order.unwrap_or(defaults.order),
         page_size: rows.transpose()?.unwrap_or(defaults.page_size),
     };
+    let filters = row
+        .filters
+        .into_iter()
+        .map(|(name, query)| SavedFilter::new(name, query))
+        .collect::<Result<Vec<_>, _>>()
+        .and_then(SavedFilters::from_stored)
+        .map_err(|reason| record::invalid_row::<UserRecord<'_>>(&reason))?;
     let second = |SecondFactorRecord {
                       secret,
                       used,
@@ -269,6 +290,8 @@ pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
             theme,
             shortcuts: row.shortcuts,
             list,
+            pinned: row.pinned.into(),
+            filters,
         },
         created: Timestamp::from_micros(row.created),
         disabled: row.disabled,

@@ -33,6 +33,7 @@ use overdue::domain::text::{Name, Slug, Tags};
 use overdue::domain::timestamp::Timestamp;
 use overdue::domain::timezone::Timezone;
 use overdue::domain::user::preferences::{ListPreferences, SortOrder, Theme, UserPreferences};
+use overdue::domain::user::saved_filters::{SavedFilter, SavedFilters};
 use overdue::domain::user::second_factor::{SecondFactor, TotpSecret};
 use overdue::domain::user::{Grant, Membership, UserName};
 use overdue::engine::Handle;
@@ -416,6 +417,8 @@ fn imported_of_every_kind() -> ImportContents {
         theme: Theme::Dark,
         shortcuts: false,
         list,
+        pinned: [Uuid::from_u128(9)].into(),
+        filters: SavedFilters::from_stored(SavedFilter::new("nas", "?tag=nas")).unwrap(),
     };
     let recovery = Box::new([SecretHash([3; 32]), SecretHash([4; 32])]);
     let second = Some(SecondFactor {

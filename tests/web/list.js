@@ -108,7 +108,8 @@ exports.go = async ({ server, open, look, expect }) => {
   expect((await names(plain)).length === 12, `without script: ${plain.url()}`);
   // What is done with a check leads back to the list as it was.
   await Promise.all([plain.waitForURL(/\/details\//), plain.click('.row .name a')]);
-  await Promise.all([plain.waitForURL(/m=paused/), plain.click('.actions button:has-text("Pause")')]);
+  await plain.click('.actions summary:has-text("Pause")');
+  await Promise.all([plain.waitForURL(/m=paused/), plain.click('.actions button:has-text("until resumed")')]);
   await Promise.all([plain.waitForURL(/\/checks\/\?q=job/), plain.click('.trail a')]);
   expect((await names(plain)).length === 12, `back at another list: ${plain.url()}`);
 };

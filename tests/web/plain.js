@@ -19,7 +19,8 @@ exports.go = async ({ server, open, expect, findings }) => {
     await plain.click('nav a:has-text("Checks")');
   }
   await plain.click('.row .name a:has-text("one")');
-  await plain.click('.actions button:has-text("Pause")');
+  await plain.click('.actions summary:has-text("Pause")');
+  await plain.click('.actions button:has-text("until resumed")');
   await plain.waitForSelector('#standing:has-text("Paused.")');
   await sent(plain, 'nav a:has-text("Checks")', /\/checks\/$/);
   for (const box of await plain.$$('.row [name=check]')) await box.check();
@@ -51,7 +52,8 @@ exports.go = async ({ server, open, expect, findings }) => {
   const check = await server.check({ name: 'three' }, '');
   await page.waitForSelector(`.row[data-status=up]:has-text("three")`);
   await page.click('.row .name a:has-text("three")');
-  await page.click('.actions button:has-text("Pause")');
+  await page.click('.actions summary:has-text("Pause")');
+  await page.click('.actions button:has-text("until resumed")');
   await page.waitForSelector('.notice:has-text("Paused.")');
   await page.waitForSelector('#standing:has-text("Paused.")');
   // What is said is said for a short while.

@@ -1,6 +1,9 @@
 //! Display preferences of a user.
 
+use uuid::Uuid;
+
 use super::super::timezone::Timezone;
+use super::saved_filters::SavedFilters;
 
 /// Display preferences of a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,6 +16,10 @@ pub struct UserPreferences {
     pub shortcuts: bool,
     /// Display of check lists.
     pub list: ListPreferences,
+    /// UUIDs of checks that are at the top of lists.
+    pub pinned: Box<[Uuid]>,
+    /// Saved filters of lists.
+    pub filters: SavedFilters,
 }
 
 impl Default for UserPreferences {
@@ -22,6 +29,8 @@ impl Default for UserPreferences {
             theme: Theme::System,
             shortcuts: true,
             list: ListPreferences::default(),
+            pinned: Box::default(),
+            filters: SavedFilters::default(),
         }
     }
 }

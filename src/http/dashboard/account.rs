@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use askama::Template;
 
+use super::account_lists::parse_list_preferences;
 use super::form_data::FormData;
 use super::layout::Layout;
 use super::page_error::PageError;
-use super::page_handler::{HtmlPage, PageResponse};
 use super::page_messages::FlashMessage;
 use super::page_request::PageRequest;
+use super::page_response::{HtmlPage, PageResponse};
 use super::page_routes::Page;
 use super::project_settings::needs_password;
 use super::sign_in::{has_confirmed_password, redirect_with_new_mark};
@@ -182,58 +183,11 @@ fn sort_options(chosen: SortOrder) -> Vec<(String, &'static str, bool)> {
 fn parse_preferences(form: &FormData, before: &UserPreferences) -> UserPreferences {
     let theme = Theme::parse(form.get("theme")).unwrap_or(before.theme);
     UserPreferences {
-        zone: before.zone.clone(),
         theme,
         shortcuts: form.has("shortcuts"),
         list: parse_list_preferences(form, before.list),
+        ..before.clone()
     }
-}
-
-/// Parses the list preferences of a form. Missing fields keep their value.
-fn parse_list_preferences(form: &FormData, before: ListPreferences) -> ListPreferences {
-    let order = SortOrder::parse(form.get("sort")).unwrap_or(before.order);
-    ListPreferences {
-        order,
-        page_size: ListPreferences::parse_page_size(form.get("rows")).unwrap_or(before.page_size),
-    }
-}
-
-/// Saves the sort order and page size of a list, and the time zone of the browser unless the user
-/// has one.
-pub(super) async fn save_list_preferences(
-    request: &PageRequest,
-    form: &FormData,
-) -> Result<PageResponse, PageError> {
-    let (user, by) = own_account(request)?;
-    let list = parse_list_preferences(form, user.preferences.list);
-    // A zone that only the browser knows is replaced, so that it does not report it again.
-    let reported = || Timezone::parse(form.get("zone")).unwrap_or_else(|_| Timezone::utc());
-    let zone = user
-        .preferences
-        .zone
-        .clone()
-        .or_else(|| form.has("zone").then(reported));
-    if list != user.preferences.list || zone != user.preferences.zone {
-        let preferences = Some(UserPreferences {
-            list,
-            zone,
-            ..user.preferences.clone()
-        });
-        operations::user::update(
-            request.handle(),
-            user.id,
-            UserChanges {
-                preferences,
-                ..UserChanges::default()
-            },
-            by,
-        )
-        .await?;
-    }
-    Ok(PageResponse::Redirect(
-        Page::Account(),
-        FlashMessage::from_code("saved"),
-    ))
 }
 
 fn session_row(

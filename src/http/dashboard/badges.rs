@@ -6,8 +6,8 @@ use askama::Template;
 
 use super::layout::Layout;
 use super::page_error::PageError;
-use super::page_handler::{HtmlPage, PageResponse};
 use super::page_request::PageRequest;
+use super::page_response::{HtmlPage, PageResponse};
 use super::page_routes::Page;
 use crate::domain::ids::parse_hyphenated_uuid;
 use crate::http::common::badge_link::badge_urls;

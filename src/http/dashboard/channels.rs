@@ -15,9 +15,9 @@ use askama::Template;
 
 use super::layout::Layout;
 use super::page_error::PageError;
-use super::page_handler::{HtmlPage, PageResponse};
 use super::page_messages::Banner;
 use super::page_request::PageRequest;
+use super::page_response::{HtmlPage, PageResponse};
 use super::page_routes::{Page, RequiredRight};
 use super::time_display::DisplayTime;
 use crate::channels;

@@ -8,8 +8,8 @@ use pulldown_cmark::{Alignment, CowStr, Event, HeadingLevel, Options, Parser, Ta
 
 use super::layout::Layout;
 use super::page_error::PageError;
-use super::page_handler::{HtmlPage, PageResponse};
 use super::page_request::PageRequest;
+use super::page_response::{HtmlPage, PageResponse};
 use super::page_routes::{Page, PageLink};
 use crate::docs::{CHAPTERS, Chapter};
 use crate::http::common::request::BaseUrl;

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod bulk_confirmation;
+mod filter_menu;
 mod list_return;
 mod query;
 mod row;
@@ -12,9 +13,9 @@ use askama::Template;
 use super::layout::Layout;
 use super::live_updates::LiveSubscription;
 use super::page_error::PageError;
-use super::page_handler::{HtmlPage, PageResponse};
 use super::page_messages::Banner;
 use super::page_request::PageRequest;
+use super::page_response::{HtmlPage, PageResponse};
 use super::page_routes::{Page, RequiredRight};
 use super::pause_length::PauseLength;
 use super::windows::{OpenWindow, open_windows};
@@ -29,6 +30,7 @@ use crate::http::common::ping_path::creating_ping_url;
 use crate::operations::channel::unnotified_reason;
 use bulk::BulkFormInput;
 pub(super) use bulk::{BulkAction, apply_bulk_action, undo_steps};
+use filter_menu::FilterMenu;
 pub(super) use list_return::ListReturn;
 use query::{CheckListQuery, Grouping, SortKey, sort_page};
 pub(super) use query::{DisplayStatus, compare_natural};
@@ -79,6 +81,10 @@ struct CheckList {
     account: Option<String>,
     /// Lengths of a pause: value and label.
     pause_lengths: [(String, String); 7],
+    /// Target of the form that pins checks, if the viewer has an account.
+    pins: Option<String>,
+    /// Saved filters of the viewer, if the viewer has an account.
+    filters: Option<FilterMenu>,
     /// Channels of the project: UUID and name.
     channels: Vec<(String, String)>,
     /// Maintenance windows that are open.
@@ -278,6 +284,7 @@ impl CheckList {
             );
             let heading = query.grouping.map(|by| by.heading(&item).to_owned());
             rows.push(CheckListRow {
+                is_pinned: item.is_pinned,
                 heading: heading.clone().filter(|_| heading != last_heading),
                 project: project.is_none().then(|| RowProject {
                     name: item.project.name.as_str().to_owned(),
@@ -287,6 +294,7 @@ impl CheckList {
             });
             last_heading = heading;
         }
+        let filters = FilterMenu::new(request, &query);
         let keys = project.map(|project| request.page_url(&Page::Settings(project)));
         // Changes concern one project at a time.
         let project = project.filter(|_| request.is_allowed(RequiredRight::Write));
@@ -315,6 +323,12 @@ impl CheckList {
             add,
             bulk,
             account,
+            pins: request
+                .viewer
+                .signed_in
+                .as_ref()
+                .map(|_| request.page_url(&Page::AccountPins())),
+            filters,
             channels,
             pause_lengths: PauseLength::options(),
             ping,

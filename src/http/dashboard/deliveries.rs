@@ -8,9 +8,9 @@ use uuid::Uuid;
 
 use super::layout::Layout;
 use super::page_error::PageError;
-use super::page_handler::{HtmlPage, PageResponse};
 use super::page_messages::FlashMessage;
 use super::page_request::PageRequest;
+use super::page_response::{HtmlPage, PageResponse};
 use super::page_routes::{Page, RequiredRight};
 use super::time_display::DisplayTime;
 use crate::channels::alert_text::check_display_name;

@@ -1,8 +1,8 @@
 //! Exports a project as a file that `overdue apply` reads, like `overdue export`, without secrets.
 
 use super::page_error::PageError;
-use super::page_handler::PageResponse;
 use super::page_request::PageRequest;
+use super::page_response::PageResponse;
 use crate::config;
 
 /// Sends the file.

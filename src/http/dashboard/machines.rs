@@ -4,8 +4,8 @@ use askama::Template;
 
 use super::layout::Layout;
 use super::page_error::PageError;
-use super::page_handler::{HtmlPage, PageResponse};
 use super::page_request::PageRequest;
+use super::page_response::{HtmlPage, PageResponse};
 use crate::domain::formatting::format_size;
 use crate::metrics::{ClusterStatus, MemberStatus, NodeRole, NodeStatus};
 

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use askama::Template;
 use flate2::Compression;
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, HeaderMap,
@@ -18,15 +17,16 @@ use super::form_data::FormData;
 use super::page_error::PageError;
 use super::page_messages::FlashMessage;
 use super::page_request::{PageRequest, PendingRequest, Query};
+use super::page_response::{HtmlPage, PageResponse};
 use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight, Scope};
 use super::{
-    DashboardState, account, add_project, assets, badges, channels, chapters, check, check_list,
-    choose_password, deliveries, export_project, live_updates, machines, project_list,
+    DashboardState, account, account_lists, add_project, assets, badges, channels, chapters, check,
+    check_list, choose_password, deliveries, export_project, live_updates, machines, project_list,
     project_settings, search, second_step, session_expired, sign_in, system, totp, undo, users,
     viewer, windows,
 };
 use crate::http::common::client_address::Peer;
-use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::http::common::reply::{self, HttpReply};
 use crate::http::common::request;
 use crate::http::common::request_body::IncomingBody;
 use crate::http::common::response_body::ResponseBody;
@@ -38,98 +38,6 @@ const FRAGMENT_HEADER: HeaderName = HeaderName::from_static("x-fragment");
 const COMPRESSION_THRESHOLD: usize = 2 << 10;
 /// Makes a browser delete stored data of this site.
 const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
-
-/// Response of a page.
-pub(crate) enum PageResponse {
-    /// A page.
-    Html(HtmlPage),
-    /// Redirect to another page, with a message.
-    Redirect(Page, Option<FlashMessage>),
-    /// Redirect to another page, and replace the mark of the browser.
-    RedirectWithMark {
-        /// Target of the redirect.
-        page: Page,
-        /// Message on the target page.
-        flash: Option<FlashMessage>,
-        /// New mark. `None`: the browser gets none.
-        mark: Option<String>,
-    },
-    /// Redirect to a URL of this server, which [`DashboardTarget::parse`] has checked.
-    RedirectToUrl(String),
-    /// Sign in with a new session, and redirect to a URL of this server.
-    SignIn {
-        /// Value of the session cookie.
-        token: String,
-        /// Mark that identifies the browser from now on.
-        mark: Option<String>,
-        /// Path and query of the redirect.
-        to: String,
-    },
-    /// Sign out, and redirect to a URL of this server or of the proxy.
-    SignOut(String),
-    /// File to download, generated while it is sent.
-    Stream {
-        /// File name: letters, digits, hyphens and dots.
-        name: String,
-        /// Content of the file.
-        content: ResponseBody,
-    },
-    /// File to download, with untrusted content.
-    Download {
-        /// File name: letters, digits, hyphens and a dot.
-        name: String,
-        /// Content of the file.
-        content: Vec<u8>,
-    },
-}
-
-/// A rendered page.
-pub(crate) struct HtmlPage {
-    text: String,
-    /// Error if the form was refused.
-    http_error: Option<HttpError>,
-    /// True if no cache may store the page.
-    no_store: bool,
-}
-
-impl HtmlPage {
-    /// Renders a template.
-    pub(crate) fn from_template(template: &impl Template) -> Self {
-        // Rendering only formats values and does not fail.
-        Self {
-            text: template.render().unwrap_or_default(),
-            http_error: None,
-            no_store: false,
-        }
-    }
-
-    /// Marks the page as a form with errors.
-    pub(crate) fn with_invalid_form(self) -> Self {
-        self.with_error(HttpError::InvalidForm)
-    }
-
-    /// Marks the page as a form that was refused for this reason.
-    pub(crate) fn with_error(self, error: HttpError) -> Self {
-        Self {
-            http_error: Some(error),
-            ..self
-        }
-    }
-
-    /// Forbids caches to store the page.
-    pub(crate) fn without_caching(self) -> Self {
-        Self {
-            no_store: true,
-            ..self
-        }
-    }
-}
-
-impl From<HtmlPage> for PageResponse {
-    fn from(html: HtmlPage) -> Self {
-        Self::Html(html)
-    }
-}
 
 /// Calls the function of a page for GET.
 fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
@@ -180,6 +88,8 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         | Page::DeleteProject(_)
         | Page::AccountPassword()
         | Page::AccountList()
+        | Page::AccountPins()
+        | Page::AccountFilters()
         | Page::Backup()
         | Page::AccountSessions()
         | Page::Bulk(_)
@@ -218,7 +128,9 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::User(user) => users::post_user(&request, *user, &form).await,
         Page::Account() => account::save_preferences(&request, &form).await,
         Page::AccountTotp() => totp::post(&request, &form).await,
-        Page::AccountList() => account::save_list_preferences(&request, &form).await,
+        Page::AccountList() => account_lists::save_list_preferences(&request, &form).await,
+        Page::AccountPins() => account_lists::pin_check(&request, &form).await,
+        Page::AccountFilters() => account_lists::save_filter(&request, &form).await,
         Page::AccountPassword() => account::set_password(&request, &form).await,
         Page::AccountSessions() => account::end_sessions(&request, &form).await,
         Page::Backup() => system::send_backup(request, form).await,

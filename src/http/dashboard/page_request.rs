@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use super::DashboardState;
 use super::browser_security::RequestOrigin;
 use super::check_list::ListReturn;
@@ -163,6 +165,12 @@ impl PageRequest {
             signed_in.map(|signed_in| signed_in.user.id),
             session.map(|session| session.id),
         )
+    }
+
+    /// UUIDs of the checks that the viewer has pinned.
+    pub(crate) fn pinned_checks(&self) -> &[Uuid] {
+        let signed_in = self.viewer.signed_in.as_ref();
+        signed_in.map_or(&[], |signed_in| &signed_in.user.preferences.pinned)
     }
 
     /// Base URL of the service.

@@ -230,6 +230,10 @@ pages! {
     AccountTotp() of Scope::Server, ["account" "totp"], get SignedIn, post SignedIn;
     /// Saves the list preferences of the viewer.
     AccountList() of Scope::Server, ["account" "list"], post SignedIn;
+    /// Pins a check for the viewer, or unpins it.
+    AccountPins() of Scope::Server, ["account" "pins"], post SignedIn;
+    /// Saves or deletes a filter of the viewer.
+    AccountFilters() of Scope::Server, ["account" "filters"], post SignedIn;
     /// Ends sessions of the viewer.
     AccountSessions() of Scope::Server, ["account" "sessions"], post SignedIn;
     /// List of checks.

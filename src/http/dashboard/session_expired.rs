@@ -5,7 +5,7 @@ use askama::Template;
 use super::DashboardState;
 use super::form_data::FormData;
 use super::layout::Layout;
-use super::page_handler::HtmlPage;
+use super::page_response::HtmlPage;
 use crate::http::common::reply::HttpError;
 
 /// Fields that have to be entered again, because passwords are never sent back.

@@ -9,6 +9,7 @@ use crate::domain::project::SecretHash;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
+use crate::domain::user::saved_filters::{SavedFilter, SavedFilters};
 use crate::domain::user::second_factor::TotpSecret;
 use crate::domain::user::{Membership, SecondFactor, Theme, UserName, UserPreferences};
 use crate::util::password;
@@ -47,6 +48,10 @@ struct PreferencesRow {
     shortcuts: bool,
     sort: String,
     rows: usize,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pinned: Vec<Uuid>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    filters: Vec<(String, String)>,
 }
 
 impl From<UserPreferences> for PreferencesRow {
@@ -57,6 +62,12 @@ impl From<UserPreferences> for PreferencesRow {
             shortcuts: preferences.shortcuts,
             sort: preferences.list.order.name(),
             rows: preferences.list.page_size,
+            pinned: preferences.pinned.into(),
+            filters: preferences
+                .filters
+                .iter()
+                .map(|filter| (filter.name.as_ref().into(), filter.query.as_ref().into()))
+                .collect(),
         }
     }
 }
@@ -78,6 +89,13 @@ impl PreferencesRow {
             theme: Theme::parse(&self.theme).ok_or("unknown theme")?,
             shortcuts: self.shortcuts,
             list,
+            pinned: self.pinned.into(),
+            filters: self
+                .filters
+                .iter()
+                .map(|(name, query)| SavedFilter::new(name, query))
+                .collect::<Result<Vec<_>, _>>()
+                .and_then(SavedFilters::from_stored)?,
         })
     }
 }

@@ -5,6 +5,7 @@ use crate::domain::ids::{LinkId, SessionId, UserId};
 use crate::domain::timezone::Timezone;
 use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
 use crate::domain::user::preferences::{ListPreferences, SortKey, SortOrder};
+use crate::domain::user::saved_filters::{SavedFilter, SavedFilters};
 use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
 use crate::domain::user::session::Session;
 use crate::domain::user::{
@@ -35,6 +36,8 @@ fn users() -> [User; 2] {
                 },
                 page_size: 1000,
             },
+            pinned: [Uuid::from_u128(7)].into(),
+            filters: SavedFilters::from_stored(SavedFilter::new("Down", "?status=down")).unwrap(),
         },
         created: Timestamp::from_secs(5),
         disabled: false,
@@ -145,7 +148,7 @@ fn rows_of_users_stay_readable() {
             .collect::<String>()
     };
     assert_eq!(ROWS.map(hex), NEWEST);
-    for (version, rows) in [(1, VERSION_1), (2, VERSION_2)] {
+    for (version, rows) in [(1, VERSION_1), (2, VERSION_2), (3, VERSION_3)] {
         let store = with_users();
         for (place, row) in ROWS.iter().zip(rows) {
             let bytes: Vec<_> = (0..row.len())
@@ -155,8 +158,12 @@ fn rows_of_users_stay_readable() {
             put_row(&store, *place, &bytes);
         }
         let [mut owner, mut other] = users();
-        (owner.browsers_trusted_since, other.browsers_trusted_since) =
-            (Timestamp::default(), Timestamp::default());
+        (owner.preferences.pinned, owner.preferences.filters) =
+            (Box::default(), SavedFilters::default());
+        if version < 3 {
+            (owner.browsers_trusted_since, other.browsers_trusted_since) =
+                (Timestamp::default(), Timestamp::default());
+        }
         if version == 1 {
             (owner.second_factor, owner.preferences.list) = (None, ListPreferences::default());
         }
@@ -168,7 +175,7 @@ fn rows_of_users_stay_readable() {
 }
 
 /// Version 3 of users.
-const NEWEST: [&str; 5] = [
+const VERSION_3: [&str; 5] = [
     concat!(
         "039dc41000000000000000070000000000000007a6c5bd6f666965ab246172676f6e3269642478c0",
         "ab4575726f70652f52696761a46461726bc2ce004c4b40c293dc0014050505050505050505050505",
@@ -183,6 +190,34 @@ const NEWEST: [&str; 5] = [
     VERSION_1[2],
     VERSION_1[3],
     VERSION_1[4],
+];
+
+/// Version 4 of users.
+const NEWEST: [&str; 5] = [
+    concat!(
+        "049fc41000000000000000070000000000000007a6c5bd6f666965ab246172676f6e3269642478c0",
+        "ab4575726f70652f52696761a46461726bc2ce004c4b40c293dc0014050505050505050505050505",
+        "0505050505050505ce038444c092dc00200202020202020202020202020202020202020202020202",
+        "020202020202020202dc002003030303030303030303030303030303030303030303030303030303",
+        "03030303a52d6c617374cd03e8ce005b8d8091c410000000000000000000000000000000079192a4",
+        "446f776eac3f7374617475733d646f776e",
+    ),
+    concat!(
+        "049fc41000000000000000070000000000000007a3626f62c0929201c39203c2c0a673797374656d",
+        "c3ce004c4b40c3c0c0c0ce005b8d809090",
+    ),
+    concat!(
+        "0198dc0020090909090909090909090909090909090909090909090909090909090909090907ce00",
+        "4c4b40ce005b8d80ce004c4b40ce05e69ec0a762726f7773657281a2563494ccc0000201",
+    ),
+    concat!(
+        "0193dc00200101010101010101010101010101010101010101010101010101010101010101c0ce02",
+        "faf080",
+    ),
+    concat!(
+        "0193dc0020010101010101010101010101010101010101010101010101010101010101010108ce02",
+        "faf080",
+    ),
 ];
 
 /// Rows of users as version 2 wrote them.

@@ -3,7 +3,7 @@
 use overdue::domain::user::{Grant, Membership, ProjectMemberships};
 use serde_json::json;
 
-use super::browser::{make, server, signed_in};
+use super::browser::{make, owner, server, signed_in};
 use super::{browse, visible_text};
 use crate::support::server::{TestServer, new_project};
 
@@ -137,5 +137,109 @@ async fn users_find_only_what_they_may_see() {
         let page = browse(&server, "GET", path, &[]).await;
         assert_eq!(page.status, 303, "signed out: {page:?}");
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn pinned_checks_come_first_and_filters_are_saved() {
+    let server = server_with_projects(server().await).await;
+    owner(&server, "ann").await;
+    let mut ann = signed_in(&server, "ann").await;
+    let uuid = server.api("GET", "/checks/?tag=weekly", "").await.json()["checks"][0]["uuid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let names = |page: &str| {
+        page.split("class=\"title\">")
+            .skip(1)
+            .filter_map(|part| {
+                Some(
+                    part.split_once("<bdi>")?
+                        .1
+                        .split_once("</bdi>")?
+                        .0
+                        .to_owned(),
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    let last = "/checks/?sort=-name";
+    let before = ann.get(last).await;
+    assert_eq!(
+        names(before.text()),
+        ["Secret backup", "Old backup", "Backup of photos"]
+    );
+    let fields = [("uuid", uuid.as_str()), ("pinned", "1")];
+    let pinned = ann.send("POST", "/account/pins/", &fields).await;
+    assert_eq!(
+        pinned.header("Location"),
+        Some(format!("/checks/{uuid}/details/").as_str())
+    );
+    let after = ann.get(last).await;
+    assert_eq!(
+        names(after.text()),
+        ["Backup of photos", "Secret backup", "Old backup"]
+    );
+    assert!(after.text().contains("title=\"Pinned\""));
+    let check = ann.get(&format!("/checks/{uuid}/details/")).await;
+    assert!(check.text().contains("aria-label=\"Unpin\""));
+    ann.send("POST", "/account/pins/", &fields[..1]).await;
+    assert_eq!(names(ann.get(last).await.text()), names(before.text()));
+
+    let save = [
+        ("list", "/checks/"),
+        ("query", "?tag=nas&sort=-name"),
+        ("name", "<NAS>"),
+    ];
+    let saved = ann.send("POST", "/account/filters/", &save).await;
+    assert_eq!(
+        saved.header("Location"),
+        Some("/checks/?tag=nas&sort=-name")
+    );
+    let list = ann.get("/checks/").await;
+    assert!(
+        list.text()
+            .contains("href=\"/checks/?tag=nas&#38;sort=-name\"><bdi>&#60;NAS&#62;</bdi>"),
+        "{list:?}"
+    );
+    for (fields, reason) in [
+        (
+            [("list", "/checks/"), ("query", ""), ("name", "all")],
+            "no filter",
+        ),
+        (
+            [
+                ("list", "//evil.example/"),
+                ("query", "?q=a"),
+                ("name", "a"),
+            ],
+            "not the URL of a list",
+        ),
+    ] {
+        let refused = ann.send("POST", "/account/filters/", &fields).await;
+        assert!(
+            refused.status == 400 && refused.text().contains(reason),
+            "{refused:?}"
+        );
+    }
+    ann.send(
+        "POST",
+        "/account/filters/",
+        &[("list", "/checks/"), ("delete", "<NAS>")],
+    )
+    .await;
+    assert!(!ann.get("/checks/").await.text().contains("&#60;NAS&#62;"));
+    // A user pins only what the user may see.
+    make(
+        &server,
+        "eve",
+        Grant::Projects(ProjectMemberships::default()),
+    )
+    .await;
+    let mut eve = signed_in(&server, "eve").await;
+    assert_eq!(
+        eve.send("POST", "/account/pins/", &fields).await.status,
+        404
+    );
     server.stop().await;
 }

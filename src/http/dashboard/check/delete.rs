@@ -6,9 +6,9 @@ use super::CheckHeader;
 use crate::domain::formatting::format_count;
 use crate::http::dashboard::layout::Layout;
 use crate::http::dashboard::page_error::PageError;
-use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_messages::FlashMessage;
 use crate::http::dashboard::page_request::PageRequest;
+use crate::http::dashboard::page_response::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_routes::Page;
 use crate::operations::check;
 

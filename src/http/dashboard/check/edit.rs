@@ -26,9 +26,9 @@ use crate::http::common::reply::HttpError;
 use crate::http::dashboard::form_data::FormData;
 use crate::http::dashboard::layout::Layout;
 use crate::http::dashboard::page_error::PageError;
-use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_messages::FlashMessage;
 use crate::http::dashboard::page_request::PageRequest;
+use crate::http::dashboard::page_response::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_routes::Page;
 use crate::operations::{OperationError, check};
 

@@ -26,8 +26,8 @@ use crate::http::dashboard::deliveries::{DeliveryItem, deliveries_url};
 use crate::http::dashboard::layout::Layout;
 use crate::http::dashboard::live_updates::LiveSubscription;
 use crate::http::dashboard::page_error::PageError;
-use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_request::PageRequest;
+use crate::http::dashboard::page_response::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_routes::{Page, RequiredRight};
 use crate::http::dashboard::pause_length::PauseLength;
 use crate::http::dashboard::snippet::{PingAddress, Snippet, build_snippets};
@@ -55,6 +55,10 @@ struct CheckPage {
     live: Option<LiveSubscription>,
     /// Configuration source that owns the check.
     declared_in: Option<String>,
+    /// Target of the form that pins the check, if the viewer has an account.
+    pins: Option<String>,
+    is_pinned: bool,
+    uuid: String,
     /// True if the check has never been pinged.
     is_fresh: bool,
     url: String,
@@ -354,6 +358,13 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
         status_panel,
         live,
         declared_in: request.declaring_source(check.id.0),
+        pins: request
+            .viewer
+            .signed_in
+            .as_ref()
+            .map(|_| request.page_url(&Page::AccountPins())),
+        is_pinned: request.pinned_checks().contains(&check.uuid),
+        uuid: check.uuid.to_string(),
         is_fresh: check.state.n_pings == 0,
         snippets: build_snippets(PingAddress {
             url: &url,

@@ -14,8 +14,8 @@ use crate::domain::project::KeySecret;
 use crate::domain::text::is_visible;
 use crate::http::dashboard::layout::Layout;
 use crate::http::dashboard::page_error::PageError;
-use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_request::PageRequest;
+use crate::http::dashboard::page_response::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_routes::{Page, RequiredRight};
 use crate::http::dashboard::untrusted_text::{
     self, EscapeHandling, MAX_SHOWN_BYTES, PREVIEW_BYTES, SanitizedText,

@@ -12,8 +12,8 @@ use crate::domain::schedule::Schedule;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 use crate::http::dashboard::page_error::PageError;
-use crate::http::dashboard::page_handler::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_request::PageRequest;
+use crate::http::dashboard::page_response::{HtmlPage, PageResponse};
 
 /// Number of runs shown.
 const UPCOMING_RUNS: usize = 5;

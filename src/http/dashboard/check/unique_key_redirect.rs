@@ -3,8 +3,8 @@
 
 use crate::domain::ids::{ProjectId, UniqueKey};
 use crate::http::dashboard::page_error::PageError;
-use crate::http::dashboard::page_handler::PageResponse;
 use crate::http::dashboard::page_request::PageRequest;
+use crate::http::dashboard::page_response::PageResponse;
 use crate::http::dashboard::page_routes::{Page, RequiredRight};
 
 /// Redirects to the check, if the viewer may see it. A key is a hash, so the checks of all projects

@@ -10,8 +10,8 @@ use crate::domain::formatting::format_count;
 use crate::http::dashboard::form_data::FormData;
 use crate::http::dashboard::layout::Layout;
 use crate::http::dashboard::page_error::PageError;
-use crate::http::dashboard::page_handler::HtmlPage;
 use crate::http::dashboard::page_request::PageRequest;
+use crate::http::dashboard::page_response::HtmlPage;
 use crate::http::dashboard::page_routes::Page;
 
 /// Maximum number of names shown on the page.

@@ -330,6 +330,8 @@ pub(crate) struct CheckListItem {
     pub(crate) status: DisplayStatus,
     pub(crate) last: Option<Timestamp>,
     pub(crate) next: Option<Timestamp>,
+    /// True if the viewer has pinned the check.
+    pub(crate) is_pinned: bool,
 }
 
 /// Checks of the requested page, in order.
@@ -345,7 +347,10 @@ pub(crate) fn sort_page(
         } else {
             order
         };
-        compare_groups(one, other, query.grouping).then(order)
+        // Pinned checks come first in each group, in every order.
+        compare_groups(one, other, query.grouping)
+            .then(other.is_pinned.cmp(&one.is_pinned))
+            .then(order)
     };
     if from >= items.len() {
         return Vec::new();

@@ -32,6 +32,8 @@ pub(crate) struct CheckListRow {
     /// Reason for the status, unless the check is up.
     pub(crate) reason: Option<RowReason>,
     pub(crate) next: Next<DisplayTime>,
+    /// True if the viewer has pinned the check.
+    pub(crate) is_pinned: bool,
     /// Heading of the group that begins with this row.
     pub(crate) heading: Option<String>,
     /// Project of the check, in a list of all projects.
@@ -151,6 +153,7 @@ impl CheckListRow {
                 held: summary.held,
             }),
             next: Next::of(shown, check, times.now).map(when),
+            is_pinned: false,
             heading: None,
             project: None,
         }

@@ -33,6 +33,7 @@ pub(super) fn alerting_channels(request: &PageRequest, project: ProjectId) -> Al
 pub(super) fn scan_checks(request: &PageRequest, query: &CheckListQuery) -> ListScan {
     let mut scan = ListScan::default();
     let filter = CheckListFilter::new(query);
+    let pinned = request.pinned_checks();
     for project in request.shown_projects() {
         let alerting = alerting_channels(request, project.id);
         request.handle().for_each_check(project.id, |check| {
@@ -61,6 +62,7 @@ pub(super) fn scan_checks(request: &PageRequest, query: &CheckListQuery) -> List
                     status: shown,
                     last,
                     next,
+                    is_pinned: pinned.contains(&check.uuid),
                 });
             }
         });

@@ -148,6 +148,18 @@ export async function copyUrl(one) {
   link.focus();
   say('Ping URL copied.');
 }
+export async function pinOrUnpin(one) {
+  const body = new URLSearchParams({ uuid: one.querySelector('.name a').pathname.split('/').at(-3) });
+  const pinned = 'pinned' in one.dataset;
+  if (!pinned) body.set('pinned', '1');
+  const answer = await fetch(document.getElementById('list').dataset.pins, { method: 'POST', body, redirect: 'manual' }).catch(() => null);
+  if (answer?.type !== 'opaqueredirect') return say(answer ? 'Not pinned.' : 'The server does not answer.');
+  await show(location.href);
+  say(pinned ? 'Unpinned.' : 'Pinned to the top.');
+}
+// A filter is saved as the list shows it now.
+const saved = document.getElementById('filters');
+saved?.addEventListener('submit', () => { saved.elements.query.value = location.search; });
 onKey('p', () => pauseOrResume(row()));
 onKey('c', () => copyUrl(row()));
 

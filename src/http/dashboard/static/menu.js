@@ -1,5 +1,5 @@
 // The menu of a row of the list. All rows share one menu.
-import { copyUrl, pauseOrResume } from './list.js';
+import { copyUrl, pauseOrResume, pinOrUnpin } from './list.js';
 
 const menu = document.getElementById('row-menu');
 let opener = null;
@@ -22,6 +22,7 @@ export function toggle(link) {
   for (const item of menu.querySelectorAll('[data-to]')) {
     const url = new URL(`../${item.dataset.to}/${link.search}`, link.href).href;
     if (item.localName === 'a') item.href = url; else if (item.type === 'submit') item.formAction = url;
+    if (item.dataset.to === 'pin') item.textContent = 'pinned' in rowOf().dataset ? 'Unpin' : 'Pin to the top';
     if (item.dataset.other) item.textContent = rowOf().dataset.status === 'paused' ? item.dataset.other : 'Pause';
   }
   menu.hidden = false;
@@ -38,6 +39,7 @@ document.addEventListener('click', event => {
   close(Boolean(item));
   if (item?.dataset.to === 'pause') pauseOrResume(one);
   if (item?.dataset.to === 'copy-url') copyUrl(one);
+  if (item?.dataset.to === 'pin') pinOrUnpin(one);
 });
 menu.addEventListener('keydown', event => {
   if (event.key === 'Escape') { event.stopPropagation(); close(true); }

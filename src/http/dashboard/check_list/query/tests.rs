@@ -228,6 +228,7 @@ proptest! {
             status: DisplayStatus::ALL[n % 6],
             last: times(n),
             next: times(n + 1),
+            is_pinned: n % 5 == 3,
         }).collect();
         let wanted = CheckListQuery {
             order: SortOrder { key: SortKey::ALL[by], is_reversed },
