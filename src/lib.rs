@@ -99,6 +99,9 @@
 //! - Pages and their permissions: `http::dashboard::page_routes`; request to a page:
 //!   `PageRequest` in `http::dashboard::page_request`; adding a page: [`http::dashboard`].
 //! - Forms that a page accepts, and their allowed origins: `http::dashboard::browser_security`.
+//! - Lists of checks: `http::dashboard::check_list`; search over everything:
+//!   `http::dashboard::search`; undoing: `http::dashboard::undo`, `domain::check::pause`; timeline
+//!   and comparison of runs: `http::dashboard::check`.
 //! - Live updates of pages: `engine::change_feed`, `http::dashboard::live_updates`.
 //! - `overdue run` while the server is unreachable: `agent::ping_sender`, `agent::spool`.
 //! - Metrics and access to them: [`metrics`], `http::metrics`.

@@ -1,6 +1,7 @@
 //! Pages of a check: its status with the explanation, its log, and its settings.
 
 mod actions;
+mod compare_runs;
 mod delete;
 mod edit;
 mod form_fields;
@@ -30,6 +31,7 @@ use crate::domain::timezone::Timezone;
 use crate::domain::uptime::MAX_FLIPS;
 
 pub(super) use actions::{copy, pause, ping, resume, set_channels, set_zone};
+pub(super) use compare_runs::show as show_comparison;
 pub(super) use delete::{delete_check, show as show_delete};
 pub(super) use edit::{show_add, show_edit, submit_new_check, update_check};
 pub(super) use log::show as show_log;

@@ -69,6 +69,7 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::Check(_) => check::show_detail(request),
         Page::Log(_) => check::show_log(request),
         Page::Ping(..) => check::show_ping(request),
+        Page::CompareRuns(_, n) => check::show_comparison(request, *n),
         Page::Body(..) => check::show_body(request),
         Page::EditCheck(_) => check::show_edit(request),
         Page::DeleteCheck(_) => check::show_delete(request),
@@ -172,6 +173,7 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         | Page::Check(_)
         | Page::Log(_)
         | Page::Ping(..)
+        | Page::CompareRuns(..)
         | Page::Body(..)
         | Page::Preview()
         | Page::UniqueKeyRedirect(_)

@@ -262,6 +262,9 @@ pages! {
     Log(check: Uuid) of Scope::Check(*check), ["checks" check "log"], get Read;
     /// A ping of a check.
     Ping(check: Uuid, n: u64) of Scope::Check(*check), ["checks" check "pings" n], get Read;
+    /// The run that a ping ended, beside another run.
+    CompareRuns(check: Uuid, n: u64) of Scope::Check(*check),
+        ["checks" check "pings" n "compare"], get Read;
     /// Body of a ping, as a file.
     Body(check: Uuid, n: u64) of Scope::Check(*check), ["checks" check "pings" n "body"], get Read;
     /// Form with the settings of a check.

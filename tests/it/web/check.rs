@@ -255,6 +255,35 @@ async fn the_timeline_shows_the_chosen_period() {
 }
 
 #[tokio::test]
+async fn two_runs_are_shown_side_by_side() {
+    let page = CheckPageFixture::with(json!({})).await;
+    page.ping("", b"a\nb\n<c>\n").await;
+    let alone = browse(&page.server, "GET", &page.path("pings/1/compare/"), &[]).await;
+    assert_eq!(alone.status, 400, "{alone:?}");
+    page.ping("/fail", b"x").await;
+    page.ping("/3", b"a\nbroken\n<c>\n").await;
+    assert!(
+        page.page_text("pings/3/")
+            .await
+            .contains("/pings/3/compare/")
+    );
+    assert!(!page.page_text("pings/1/").await.contains("/compare/"));
+    // The last success is the usual other run.
+    let compared = page.page_text("pings/3/compare/").await;
+    for part in [
+        "<h1>Runs 1 and 3</h1>",
+        "<del>− b</del><ins>+ broken</ins>",
+        "<span>&#60;c&#62;</span>",
+        ">exit 3<",
+    ] {
+        assert!(compared.contains(part), "{part}: {compared}");
+    }
+    let chosen = page.page_text("pings/3/compare/?with=2").await;
+    assert!(chosen.contains("<h1>Runs 2 and 3</h1>"), "{chosen}");
+    page.server.stop().await;
+}
+
+#[tokio::test]
 async fn buttons_do_what_they_say() {
     let page = CheckPageFixture::with(
         json!({ "name": "job", "slug": "job", "schedule": "0 0 * * *", "tags": "a b" }),

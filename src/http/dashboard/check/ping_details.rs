@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use askama::Template;
 
-use super::CheckHeader;
 use super::log::{ping_facts, ping_label};
+use super::{CheckHeader, compare_runs};
 use crate::domain::check::Check;
 use crate::domain::formatting::format_size;
 use crate::domain::ping::{Ping, PingScheme};
@@ -53,6 +53,9 @@ struct PingPage {
     word: String,
     facts: Vec<(&'static str, String)>,
     log: String,
+    /// URL that compares the run with the one before. `None` if the ping ended no run, or none was
+    /// before.
+    compare: Option<String>,
     earlier: Option<String>,
     later: Option<String>,
     content: Option<PingBody>,
@@ -115,6 +118,8 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
             request.page_url(&Page::Log(check.uuid)),
             ping.n
         ),
+        compare: compare_runs::has_earlier_run(request, check, &ping)?
+            .then(|| request.page_url(&Page::CompareRuns(check.uuid, ping.n))),
         earlier: (ping.n > oldest).then(|| at(ping.n - 1)),
         later: (ping.n < newest).then(|| at(ping.n + 1)),
         content: body.map(|body| ping_body(request, check, &ping, &body)),
@@ -159,7 +164,7 @@ fn find_ping(request: &PageRequest) -> Result<(&Check, Ping), PageError> {
 
 /// Text of a ping. For a mail it is the subject and the decoded text, because other header fields
 /// contain the ping address.
-fn readable_body(ping: &Ping, body: &[u8]) -> String {
+pub(super) fn readable_body(ping: &Ping, body: &[u8]) -> String {
     match ping.origin.scheme {
         PingScheme::Email => {
             let SearchableMail { subject, text } = SearchableMail::parse(body);
@@ -228,7 +233,11 @@ pub(super) fn first_line(request: &PageRequest, check: &Check, ping: &Ping) -> O
 }
 
 /// Text without ping addresses if the viewer may only read.
-fn visible_part<'t>(request: &PageRequest, check: &Check, text: &'t str) -> Cow<'t, str> {
+pub(super) fn visible_part<'t>(
+    request: &PageRequest,
+    check: &Check,
+    text: &'t str,
+) -> Cow<'t, str> {
     if request.is_allowed(RequiredRight::Write) {
         Cow::Borrowed(text)
     } else {

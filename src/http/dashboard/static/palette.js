@@ -39,6 +39,11 @@ field.addEventListener('keydown', event => {
     event.preventDefault();
     select(selected() + (event.key === 'ArrowDown' ? 1 : -1));
   }
+  // In a search field, Escape would only clear the text.
+  if (event.key === 'Escape') {
+    event.preventDefault();
+    dialog.close();
+  }
   if (event.key === 'Enter') {
     event.preventDefault();
     links()[selected()]?.click();
