@@ -14,9 +14,9 @@ use super::page_routes::{Page, RequiredRight};
 use super::sign_in::parse_next_url;
 use crate::domain::ids::parse_path_uuid;
 use crate::domain::timezone::Timezone;
-use crate::domain::user::UserPreferences;
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
 use crate::domain::user::saved_filters::SavedFilter;
+use crate::domain::user::{Theme, UserPreferences};
 use crate::engine::command::user::UserChanges;
 use crate::operations;
 
@@ -32,8 +32,8 @@ pub(super) fn parse_list_preferences(form: &FormData, before: ListPreferences) -
     }
 }
 
-/// Saves the sort order and page size of a list, and the time zone of the browser unless the user
-/// has one.
+/// Saves the sort order and page size of a list, the theme, and the time zone of the browser unless
+/// the user has one. Redirects to the page in the field `next`.
 pub(super) async fn save_list_preferences(
     request: &PageRequest,
     form: &FormData,
@@ -49,12 +49,14 @@ pub(super) async fn save_list_preferences(
     let changed = UserPreferences {
         list,
         zone,
+        theme: Theme::parse(form.get("theme")).unwrap_or(preferences.theme),
         ..preferences.clone()
     };
     save_preferences(request, changed).await?;
-    Ok(PageResponse::Redirect(
-        Page::Account(),
-        FlashMessage::from_code("saved"),
+    let next = parse_next_url(&request.dashboard, form.get("next"));
+    Ok(next.map_or_else(
+        || PageResponse::Redirect(Page::Account(), FlashMessage::from_code("saved")),
+        PageResponse::RedirectToUrl,
     ))
 }
 

@@ -9,12 +9,17 @@ use super::{DashboardState, assets};
 use crate::docs::Chapter;
 use crate::domain::formatting::TimeFormatter;
 use crate::domain::status::VisibleStatus;
+use crate::domain::user::Theme;
 use crate::http::common::request::BaseUrl;
 
 /// Data for the layout of a page.
 pub(crate) struct Layout {
     /// Title of the page, before the name of the program.
     pub(crate) title: String,
+    /// URL of the page, to return to.
+    pub(crate) here: String,
+    /// Name of the time zone of the viewer.
+    pub(crate) zone: String,
     /// Value of `data-theme`.
     pub(crate) theme: &'static str,
     /// True if the viewer has keyboard shortcuts enabled.
@@ -65,6 +70,8 @@ impl Layout {
         });
         Self {
             title,
+            here: request.page_url(&request.page),
+            zone: request.viewer.zone.name().to_owned(),
             theme: request.viewer.theme.name(),
             has_shortcuts: request.viewer.has_shortcuts,
             flash: FlashMessage::from_code(request.query.get("m")),
@@ -94,6 +101,8 @@ impl Layout {
     pub(super) fn without_user(dashboard: &DashboardState, title: &str) -> Self {
         Self {
             title: title.into(),
+            here: String::new(),
+            zone: String::new(),
             theme: "system",
             has_shortcuts: true,
             flash: None,
@@ -288,6 +297,11 @@ impl Layout {
     /// Target of requests of scripts that store preferences of the viewer.
     pub(crate) fn preferences(&self) -> String {
         self.link_to(&Page::AccountList())
+    }
+
+    /// Themes of the menu: name, and true for the current one.
+    pub(crate) fn themes(&self) -> [(&'static str, bool); 3] {
+        Theme::ALL.map(|theme| (theme.name(), theme.name() == self.theme))
     }
 
     /// True on a page of project settings.

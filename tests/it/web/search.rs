@@ -243,3 +243,26 @@ async fn pinned_checks_come_first_and_filters_are_saved() {
     );
     server.stop().await;
 }
+
+#[tokio::test]
+async fn the_theme_is_switched_from_every_page() {
+    let server = server().await;
+    owner(&server, "ann").await;
+    let mut ann = signed_in(&server, "ann").await;
+    for (next, target) in [
+        ("/users/", "/users/"),
+        ("//evil.example/", "/account/?m=saved"),
+    ] {
+        let fields = [("theme", "dark"), ("next", next)];
+        let switched = ann.send("POST", "/account/list/", &fields).await;
+        assert_eq!(switched.header("Location"), Some(target), "{switched:?}");
+    }
+    let users = ann.get("/users/").await;
+    assert!(users.text().contains("data-theme=\"dark\""), "{users:?}");
+    assert!(
+        users
+            .text()
+            .contains("value=\"dark\" aria-pressed=\"true\"")
+    );
+    server.stop().await;
+}

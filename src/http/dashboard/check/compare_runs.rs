@@ -113,8 +113,11 @@ pub(crate) fn show(request: &PageRequest, n: u64) -> Result<PageResponse, PageEr
         .and_then(|with| others().find(|(ping, _)| ping.n == with))
         .or_else(|| earlier().find(|(ping, _)| ping.kind == PingKind::Success))
         .or_else(|| earlier().next())
-        .or_else(|| others().next())
-        .ok_or_else(|| PageError::bad_request("there is no other run to compare with"))?;
+        .or_else(|| others().next());
+    let Some(other) = other else {
+        // There is nothing to compare with.
+        return Ok(PageResponse::Redirect(Page::Ping(check.uuid, n), None));
+    };
     let times = request.time_formatter();
     let title = format!("Runs {} and {}", other.0.n, n);
     let choices = others()

@@ -112,7 +112,8 @@ impl CheckFormPage {
             others: ParentNames::for_project(request)?.suggestions(edited_check_id(request)),
             zones: zone_names(&request.viewer.zone),
             units: DURATION_UNITS,
-            preview: SchedulePreview::new(&fields, &viewer_times),
+            preview: SchedulePreview::new(&fields, &viewer_times)
+                .without_errors_of(&feedback.errors),
             keyword_summary: edited.as_ref().map_or_else(
                 || Ok(String::new()),
                 |check| keyword_preview::keyword_summary(request, check, &fields),

@@ -399,14 +399,24 @@ pub(crate) fn is_box(field: &CheckField) -> bool {
     field.field_type.box_values().is_some()
 }
 
-/// Capitalizes a text and adds a full stop.
-fn to_sentence(text: &str) -> String {
+/// Capitalizes a text and adds a full stop. Code in it gets quotation marks instead of backticks.
+pub(super) fn to_sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first: String = letters
         .next()
         .map(|first| first.to_uppercase().collect())
         .unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
+    let mut sentence = first;
+    for (index, part) in letters.as_str().split('`').enumerate() {
+        match index {
+            0 => {}
+            odd if odd % 2 == 1 => sentence.push('“'),
+            _ => sentence.push('”'),
+        }
+        sentence.push_str(part);
+    }
+    sentence.push('.');
+    sentence
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::form_fields::{CheckFormError, PARENT_FIELD};
+use super::form_fields::{CheckFormError, PARENT_FIELD, to_sentence};
 use crate::domain::ids::CheckId;
 use crate::domain::parents::Parents;
 use crate::http::dashboard::page_error::PageError;
@@ -94,14 +94,9 @@ fn unknown_parent_error(text: &str, error: &OperationError) -> CheckFormError {
 
 /// Error in the parents of a form.
 pub(super) fn parent_error(reason: &str) -> CheckFormError {
-    let mut letters = reason.chars();
-    let first: String = letters
-        .next()
-        .map(|first| first.to_uppercase().collect())
-        .unwrap_or_default();
     CheckFormError {
         field: PARENT_FIELD,
         label: "Depends on",
-        text: format!("{first}{}.", letters.as_str()),
+        text: to_sentence(reason),
     }
 }

@@ -3,7 +3,7 @@
 
 use askama::Template;
 
-use super::form_fields::{CheckFormFields, DurationInput};
+use super::form_fields::{CheckFormError, CheckFormFields, DurationInput};
 use super::keyword_preview;
 use crate::domain::check::CheckSettings;
 use crate::domain::dst_changes::dst_warnings;
@@ -71,6 +71,16 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
 }
 
 impl SchedulePreview {
+    /// Leaves out an error that the form shows beside its field.
+    pub(super) fn without_errors_of(mut self, errors: &[CheckFormError]) -> Self {
+        if let Err(text) = &mut self.words
+            && errors.iter().any(|error| error.text == *text)
+        {
+            text.clear();
+        }
+        self
+    }
+
     /// Preview of the fields for a viewer with this formatter.
     pub(super) fn new(fields: &CheckFormFields, viewer_times: &TimeFormatter<'_>) -> Self {
         match fields.describe_schedule() {
