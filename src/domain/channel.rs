@@ -4,6 +4,7 @@
 mod common_settings;
 pub(crate) mod field_value;
 mod members;
+mod purpose;
 mod setting_field;
 mod settings;
 mod transport;
@@ -15,6 +16,7 @@ use super::alert::AlertEvent;
 pub use common_settings::{CommonSettings, QuietHours};
 pub use field_value::parse_duration;
 pub use members::is_usable_member_name;
+pub use purpose::ChannelPurpose;
 pub use setting_field::{Requirement, SettingField, SettingFieldType};
 pub use settings::{ChannelSettings, MASK, SettingsAuthor, SettingsError, SettingsUpdate};
 pub use transport::{Transport, Transports};
@@ -27,6 +29,8 @@ pub struct ChannelKind {
     pub title: &'static str,
     /// Other words that the command line accepts for it.
     pub aliases: &'static [&'static str],
+    /// Use of the kind, by which pages group the kinds.
+    pub purpose: ChannelPurpose,
     /// Type of receiver.
     pub class: ChannelClass,
     /// Feature of the server that delivers.
@@ -76,6 +80,7 @@ impl ChannelKind {
         name: "",
         title: "",
         aliases: &[],
+        purpose: ChannelPurpose::Other,
         class: ChannelClass::People,
         transport: Transport::Http,
         fields: &[],

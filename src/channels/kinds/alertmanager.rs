@@ -11,7 +11,7 @@ use crate::channels::template::format_timestamp;
 use crate::channels::transport_reply::Verdict;
 use crate::domain::alert::AlertEvent;
 use crate::domain::channel::{
-    ChannelClass, ChannelKind, ChannelSettings, SettingField, SettingFieldType,
+    ChannelClass, ChannelKind, ChannelPurpose, ChannelSettings, SettingField, SettingFieldType,
 };
 use crate::domain::check::CheckLabels;
 use crate::domain::timestamp::Timestamp;
@@ -23,6 +23,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "alertmanager",
         title: "Alertmanager",
+        purpose: ChannelPurpose::Incidents,
         class: ChannelClass::Incident,
         fields: &[
             SettingField::required("url", SettingFieldType::Url, "Alertmanager"),

@@ -4,12 +4,15 @@ use crate::channels::kinds::{KindDefinition, SendContext, rate, twilio};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, truncate_line};
 use crate::channels::send_step::SendStep;
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelKind, Requirement, SettingField, SettingFieldType};
+use crate::domain::channel::{
+    ChannelKind, ChannelPurpose, Requirement, SettingField, SettingFieldType,
+};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "call",
         title: "Phone call",
+        purpose: ChannelPurpose::Phone,
         fields: &[
             SettingField::required(
                 "to",

@@ -7,7 +7,9 @@ use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, tr
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::template::format_timestamp;
 use crate::channels::transport_reply::{Verdict, retry_delay};
-use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType, field_value};
+use crate::domain::channel::{
+    ChannelKind, ChannelPurpose, SettingField, SettingFieldType, field_value,
+};
 
 /// An embed has at most 6,000 characters with title and fields; its text alone at most 4,096.
 const TEXT_LIMIT: LengthLimit = LengthLimit(3_000, LengthUnit::Utf16);
@@ -16,6 +18,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "discord",
         title: "Discord",
+        purpose: ChannelPurpose::Common,
         fields: &[
             SettingField::required("url", SettingFieldType::SecretUrl, "webhook URL")
                 .with_format(check_webhook_url),

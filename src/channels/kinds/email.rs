@@ -6,7 +6,9 @@ use crate::channels::render::sanitize::to_one_line;
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{AlertMail, SendStep};
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType, Transport};
+use crate::domain::channel::{
+    ChannelKind, ChannelPurpose, SettingField, SettingFieldType, Transport,
+};
 
 /// Mails may be long; this is more than a person reads.
 const TEXT_LIMIT: LengthLimit = LengthLimit(60_000, LengthUnit::Bytes);
@@ -22,6 +24,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "email",
         title: "Mail",
+        purpose: ChannelPurpose::Common,
         transport: Transport::Mail,
         fields: &[SettingField::required(
             "to",

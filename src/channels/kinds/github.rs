@@ -7,13 +7,16 @@ use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, tr
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::channels::transport_reply::{ChannelResponse, Verdict};
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelClass, ChannelKind, SettingField, SettingFieldType};
+use crate::domain::channel::{
+    ChannelClass, ChannelKind, ChannelPurpose, SettingField, SettingFieldType,
+};
 use crate::domain::timestamp::Timestamp;
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "github",
         title: "GitHub",
+        purpose: ChannelPurpose::Incidents,
         class: ChannelClass::Machine,
         fields: &[
             SettingField::required("repo", SettingFieldType::Line(200), "owner/name"),

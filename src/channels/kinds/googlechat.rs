@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
-use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
+use crate::domain::channel::{ChannelKind, ChannelPurpose, SettingField, SettingFieldType};
 
 const TEXT_LIMIT: LengthLimit = LengthLimit(4_000, LengthUnit::Bytes);
 
@@ -13,6 +13,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "googlechat",
         title: "Google Chat",
+        purpose: ChannelPurpose::Chat,
         fields: &[SettingField::required(
             "url",
             SettingFieldType::SecretUrl,

@@ -10,7 +10,7 @@ use crate::channels::send_step::{
     ChannelRequest, RequestMethod, SendStep, insert_member, percent_encode,
 };
 use crate::channels::transport_reply::{ChannelResponse, Verdict, retry_delay};
-use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
+use crate::domain::channel::{ChannelKind, ChannelPurpose, SettingField, SettingFieldType};
 use crate::domain::timestamp::Timestamp;
 
 /// An event has at most 65,536 bytes. It contains the text twice, and JSON escapes take more.
@@ -24,6 +24,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "matrix",
         title: "Matrix",
+        purpose: ChannelPurpose::Chat,
         fields: &[
             SettingField::required("server", SettingFieldType::Url, "homeserver"),
             SettingField::required(

@@ -4,12 +4,13 @@ use crate::channels::kinds::slack::attachment_message;
 use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
-use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
+use crate::domain::channel::{ChannelKind, ChannelPurpose, SettingField, SettingFieldType};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "mattermost",
         title: "Mattermost",
+        purpose: ChannelPurpose::Chat,
         fields: &[
             SettingField::required("url", SettingFieldType::SecretUrl, "webhook URL"),
             SettingField::optional(

@@ -10,7 +10,9 @@ use crate::channels::kinds::{KindDefinition, SendContext};
 use crate::channels::render::sanitize::to_one_line;
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
-use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType, field_value};
+use crate::domain::channel::{
+    ChannelKind, ChannelPurpose, SettingField, SettingFieldType, field_value,
+};
 
 /// A card has at most 28 kB; JSON may need several bytes for one.
 const TEXT_LIMIT: LengthLimit = LengthLimit(4_000, LengthUnit::Bytes);
@@ -19,6 +21,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "msteamsw",
         title: "Microsoft Teams",
+        purpose: ChannelPurpose::Chat,
         aliases: &["teams"],
         fields: &[SettingField::required(
             "url",

@@ -8,7 +8,9 @@ use crate::channels::kinds::{KindDefinition, SendContext, check_credentials, is_
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::transport_reply::{Verdict, delay_until};
-use crate::domain::channel::{ChannelKind, ChannelSettings, SettingField, SettingFieldType};
+use crate::domain::channel::{
+    ChannelKind, ChannelPurpose, ChannelSettings, SettingField, SettingFieldType,
+};
 use crate::domain::timestamp::Timestamp;
 
 /// A longer message would become an attachment (the limit is 4,096 bytes).
@@ -18,6 +20,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "ntfy",
         title: "ntfy",
+        purpose: ChannelPurpose::Common,
         fields: &[
             SettingField::with_default(
                 "url",

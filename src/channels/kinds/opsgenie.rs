@@ -7,12 +7,15 @@ use crate::channels::render::sanitize::to_one_line;
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelClass, ChannelKind, SettingField, SettingFieldType};
+use crate::domain::channel::{
+    ChannelClass, ChannelKind, ChannelPurpose, SettingField, SettingFieldType,
+};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "opsgenie",
         title: "Opsgenie",
+        purpose: ChannelPurpose::Incidents,
         class: ChannelClass::Incident,
         fields: &[
             SettingField::required(

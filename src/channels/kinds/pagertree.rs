@@ -6,12 +6,15 @@ use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelClass, ChannelKind, SettingField, SettingFieldType};
+use crate::domain::channel::{
+    ChannelClass, ChannelKind, ChannelPurpose, SettingField, SettingFieldType,
+};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "pagertree",
         title: "PagerTree",
+        purpose: ChannelPurpose::Incidents,
         class: ChannelClass::Incident,
         fields: &[
             SettingField::required("url", SettingFieldType::SecretUrl, "URL of the integration"),

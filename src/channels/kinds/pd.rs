@@ -9,12 +9,15 @@ use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::template::{TemplateValues, format_timestamp};
 use crate::channels::transport_reply::Verdict;
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelClass, ChannelKind, SettingField, SettingFieldType};
+use crate::domain::channel::{
+    ChannelClass, ChannelKind, ChannelPurpose, SettingField, SettingFieldType,
+};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "pd",
         title: "PagerDuty",
+        purpose: ChannelPurpose::Incidents,
         aliases: &["pagerduty"],
         class: ChannelClass::Incident,
         fields: &[

@@ -5,7 +5,7 @@ use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, tr
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::channels::transport_reply::{ChannelResponse, Verdict};
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
+use crate::domain::channel::{ChannelKind, ChannelPurpose, SettingField, SettingFieldType};
 use crate::domain::timestamp::Timestamp;
 
 /// Priority that repeats until a person acknowledges.
@@ -18,6 +18,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "po",
         title: "Pushover",
+        purpose: ChannelPurpose::Phone,
         aliases: &["pushover"],
         fields: &[
             SettingField::required(

@@ -5,12 +5,13 @@ use serde_json::json;
 use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
-use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
+use crate::domain::channel::{ChannelKind, ChannelPurpose, SettingField, SettingFieldType};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "pushbullet",
         title: "Pushbullet",
+        purpose: ChannelPurpose::Phone,
         fields: &[SettingField::required(
             "token",
             SettingFieldType::Secret(200),

@@ -5,12 +5,13 @@ use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::transport_reply::Verdict;
-use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
+use crate::domain::channel::{ChannelKind, ChannelPurpose, SettingField, SettingFieldType};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "rocketchat",
         title: "Rocket.Chat",
+        purpose: ChannelPurpose::Chat,
         fields: &[
             SettingField::required("url", SettingFieldType::SecretUrl, "webhook URL"),
             SettingField::optional(

@@ -6,7 +6,7 @@ use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{self, Dialect, LengthLimit, LengthUnit, TextSections};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::transport_reply::{ChannelResponse, Verdict, retry_delay};
-use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
+use crate::domain::channel::{ChannelKind, ChannelPurpose, SettingField, SettingFieldType};
 use crate::domain::timestamp::Timestamp;
 
 /// A longer message would become an attachment.
@@ -17,6 +17,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "signal",
         title: "Signal",
+        purpose: ChannelPurpose::Phone,
         fields: &[
             SettingField::required(
                 "url",

@@ -7,7 +7,9 @@ use crate::channels::render::{
     Dialect, LengthLimit, LengthUnit, TextSections, disarm_mentions, render_output, truncate_line,
 };
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
-use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType, field_value};
+use crate::domain::channel::{
+    ChannelKind, ChannelPurpose, SettingField, SettingFieldType, field_value,
+};
 
 /// Errors of a webhook that no longer accepts messages.
 const UNUSABLE_WEBHOOK_ERRORS: [&str; 9] = [
@@ -26,6 +28,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "slack",
         title: "Slack",
+        purpose: ChannelPurpose::Common,
         fields: &[
             SettingField::required("url", SettingFieldType::SecretUrl, "webhook URL")
                 .with_format(check_webhook_url),

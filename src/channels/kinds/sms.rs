@@ -6,7 +6,7 @@ use crate::channels::render::sanitize::to_one_line;
 use crate::channels::render::{LengthLimit, LengthUnit, plain_summary, truncate_line};
 use crate::channels::send_step::SendStep;
 use crate::domain::channel::{
-    ChannelKind, Requirement, SettingField, SettingFieldType, field_value,
+    ChannelKind, ChannelPurpose, Requirement, SettingField, SettingFieldType, field_value,
 };
 
 /// Two segments: of 153 characters in GSM-7, otherwise of 67.
@@ -16,6 +16,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "sms",
         title: "Text message",
+        purpose: ChannelPurpose::Phone,
         fields: &[
             SettingField::required(
                 "to",

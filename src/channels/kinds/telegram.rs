@@ -6,7 +6,9 @@ use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections};
 use crate::channels::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channels::transport_reply::{ChannelResponse, Verdict, retry_delay};
-use crate::domain::channel::{ChannelKind, ChannelSettings, MASK, SettingField, SettingFieldType};
+use crate::domain::channel::{
+    ChannelKind, ChannelPurpose, ChannelSettings, MASK, SettingField, SettingFieldType,
+};
 use crate::domain::timestamp::Timestamp;
 
 /// Telegram applies its limit to the text without marks. They are few, so the text with them is
@@ -17,6 +19,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "telegram",
         title: "Telegram",
+        purpose: ChannelPurpose::Common,
         fields: &[
             SettingField::required("token", SettingFieldType::Secret(200), "token of the bot")
                 .with_format(check_token),

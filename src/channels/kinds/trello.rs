@@ -5,12 +5,15 @@ use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, tr
 use crate::channels::send_step::{ChannelRequest, SendStep};
 use crate::channels::transport_reply::ChannelResponse;
 use crate::domain::alert::AlertEvent;
-use crate::domain::channel::{ChannelClass, ChannelKind, SettingField, SettingFieldType};
+use crate::domain::channel::{
+    ChannelClass, ChannelKind, ChannelPurpose, SettingField, SettingFieldType,
+};
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "trello",
         title: "Trello",
+        purpose: ChannelPurpose::Incidents,
         class: ChannelClass::Machine,
         fields: &[
             SettingField::required("key", SettingFieldType::Secret(100), "API key"),

@@ -11,13 +11,15 @@ use crate::channels::template::{TemplateTarget, TemplateTooLong, TemplateValues}
 use crate::channels::transport_reply::Verdict;
 use crate::domain::alert::AlertEvent;
 use crate::domain::channel::{
-    ChannelClass, ChannelKind, ChannelSettings, Requirement, SettingField, SettingFieldType,
+    ChannelClass, ChannelKind, ChannelPurpose, ChannelSettings, Requirement, SettingField,
+    SettingFieldType,
 };
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "webhook",
         title: "Webhook",
+        purpose: ChannelPurpose::Common,
         class: ChannelClass::Machine,
         fields: &[
             SettingField::optional(

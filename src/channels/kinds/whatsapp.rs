@@ -6,13 +6,14 @@ use crate::channels::kinds::{KindDefinition, SendContext, rate, twilio};
 use crate::channels::render::{LengthLimit, LengthUnit, truncate_line};
 use crate::channels::send_step::SendStep;
 use crate::domain::channel::{
-    ChannelKind, Requirement, SettingField, SettingFieldType, field_value,
+    ChannelKind, ChannelPurpose, Requirement, SettingField, SettingFieldType, field_value,
 };
 
 pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "whatsapp",
         title: "WhatsApp",
+        purpose: ChannelPurpose::Phone,
         fields: &[
             SettingField::required(
                 "to",

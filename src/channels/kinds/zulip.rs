@@ -3,7 +3,7 @@
 use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channels::send_step::{ChannelRequest, SendStep};
-use crate::domain::channel::{ChannelKind, SettingField, SettingFieldType};
+use crate::domain::channel::{ChannelKind, ChannelPurpose, SettingField, SettingFieldType};
 
 const TEXT_LIMIT: LengthLimit = LengthLimit(9_900, LengthUnit::Chars);
 const TOPIC_LIMIT: LengthLimit = LengthLimit(60, LengthUnit::Chars);
@@ -12,6 +12,7 @@ pub(super) static KIND: KindDefinition = KindDefinition {
     kind: ChannelKind {
         name: "zulip",
         title: "Zulip",
+        purpose: ChannelPurpose::Chat,
         fields: &[
             SettingField::required("site", SettingFieldType::Url, "server"),
             SettingField::required(

@@ -7,6 +7,7 @@
 mod actions;
 mod form;
 mod form_fields;
+mod setting_labels;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::page_routes::{Page, RequiredRight};
 use super::time_display::DisplayTime;
 use crate::channels;
 use crate::channels::transport_reply::visible_error;
-use crate::domain::channel::{ChannelKind, ChannelSettings};
+use crate::domain::channel::{ChannelKind, ChannelPurpose, ChannelSettings};
 use crate::domain::formatting::format_count;
 use crate::domain::ids::ChannelId;
 use crate::domain::project::Channel;
@@ -31,7 +32,7 @@ use crate::engine::ChannelTestResult;
 use crate::operations::OperationError;
 use crate::operations::channel::{ChannelStatus, ChannelTestResults, MemberTestResult};
 use crate::operations::delivery::last_delivered;
-use form_fields::capitalize;
+use setting_labels::capitalize;
 
 pub(super) use actions::{delete_channel, enable_channel, send_test, set_checks, show_delete};
 pub(super) use form::{create_channel, show_add, show_edit, update_channel};
@@ -42,7 +43,8 @@ struct ChannelListPage {
     layout: Layout,
     may_write: bool,
     rows: Vec<ChannelListRow>,
-    kinds: Vec<ChannelKindTile>,
+    /// Kinds that can be added: heading and kinds.
+    kinds: Vec<(&'static str, Vec<ChannelKindTile>)>,
 }
 
 struct ChannelListRow {
@@ -109,11 +111,18 @@ fn render_page(request: &PageRequest, banners: Vec<Banner>) -> Result<HtmlPage, 
         link: request.page_url(&Page::AddChannel(project.uuid, kind)),
     };
     let may_write = request.is_allowed(RequiredRight::Write);
-    let mut kinds: Vec<_> = channels::all_kinds()
-        .filter(|kind| may_write && !kind.operator_only)
-        .map(tile)
-        .collect();
-    kinds.sort_by_key(|kind| kind.title.to_lowercase());
+    let kinds_for = |purpose: ChannelPurpose| {
+        let mut kinds: Vec<_> = channels::all_kinds()
+            .filter(|kind| kind.purpose == purpose && !kind.operator_only)
+            .map(tile)
+            .collect();
+        kinds.sort_by_key(|kind| kind.title.to_lowercase());
+        (purpose.title(), kinds)
+    };
+    let kinds = match may_write {
+        true => ChannelPurpose::ALL.into_iter().map(kinds_for).collect(),
+        false => Vec::new(),
+    };
     let rows = channels.iter().map(row).collect();
     let layout = banners
         .into_iter()

@@ -6,6 +6,7 @@ use askama::Template;
 
 use super::actions::{assign_checks, test_channel};
 use super::form_fields::{ChannelFormError, ChannelFormField, Input, form_fields, parse_pairs};
+use super::setting_labels::SettingGroup;
 use crate::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
 use crate::domain::project::{Channel, ChannelName};
 use crate::http::dashboard::form_data::FormData;
@@ -54,6 +55,19 @@ impl ChannelFormPage {
             .as_ref()
             .filter(|error| error.key == Some("name"))
             .map(|error| error.text.as_str())
+    }
+
+    /// Fields that many kinds have, by group: heading and fields.
+    fn common_groups(&self) -> Vec<(&'static str, Vec<&ChannelFormField>)> {
+        let fields = |group| {
+            let of_group = |entry: &&ChannelFormField| SettingGroup::of(entry.key) == group;
+            self.common.iter().filter(of_group).collect::<Vec<_>>()
+        };
+        SettingGroup::ALL
+            .into_iter()
+            .map(|group| (group.title(), fields(group)))
+            .filter(|(_, fields)| !fields.is_empty())
+            .collect()
     }
 
     /// True if there is an error in a field that all kinds have.

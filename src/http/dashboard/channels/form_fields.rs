@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::setting_labels::{capitalize, option_label, setting_label, switch_help};
 use crate::domain::channel::{
     ChannelKind, ChannelSettings, MASK, Requirement, SettingField, SettingFieldType, SettingsError,
 };
@@ -16,6 +17,8 @@ pub(super) enum Input {
     Lines,
     /// One of these words, or none.
     Choice(&'static [&'static str]),
+    /// A box that is ticked for `on`.
+    Switch,
     /// A line that is not displayed again.
     Secret,
     /// Lines of a name and a value, separated by a colon.
@@ -55,8 +58,6 @@ impl From<SettingsError> for ChannelFormError {
     }
 }
 
-const FLAG_CHOICES: &[&str] = &["on", "off"];
-
 /// Fields of a kind: its own fields, and fields that it shares with other kinds.
 pub(super) fn form_fields(
     kind: &'static ChannelKind,
@@ -73,6 +74,17 @@ pub(super) fn form_fields(
 }
 
 impl ChannelFormField {
+    /// Options of a choice: value and words.
+    pub(super) fn options(&self) -> Vec<(&'static str, String)> {
+        match self.input {
+            Input::Choice(words) => words
+                .iter()
+                .map(|word| (*word, option_label(self.key, word)))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
     fn new(
         field: &'static SettingField,
         stored: Option<&ChannelSettings>,
@@ -81,7 +93,7 @@ impl ChannelFormField {
         let input = match field.field_type {
             SettingFieldType::Header | SettingFieldType::Label => Input::Pairs,
             SettingFieldType::Choice(words) => Input::Choice(words),
-            SettingFieldType::Flag => Input::Choice(FLAG_CHOICES),
+            SettingFieldType::Flag => Input::Switch,
             SettingFieldType::Text(_) | SettingFieldType::Template(_) => Input::Lines,
             _ if field.is_secret() => Input::Secret,
             _ => Input::Line,
@@ -110,8 +122,11 @@ impl ChannelFormField {
         );
         Self {
             key: field.key,
-            label: field_label(field.key),
-            help: format!("{}{default_text}", capitalize(field.help)),
+            label: setting_label(field.key),
+            help: match input {
+                Input::Switch => switch_help(field.help),
+                _ => format!("{}{default_text}", capitalize(field.help)),
+            },
             input,
             is_required: is_required && kept.is_none(),
             value,
@@ -172,44 +187,21 @@ pub(super) fn parse_pairs(
                     .unwrap_or_default();
                 pairs.push((entry.key.into(), kept));
             }
+            // A box that is not ticked is not sent. A stored `off` stays.
+            Input::Switch if submitted != "on" => {
+                let was = stored.map(|stored| masked_value(entry.key, stored));
+                if was.as_deref() == Some("off") {
+                    pairs.push((entry.key.into(), "off".into()));
+                }
+            }
             _ if submitted.trim().is_empty() => {}
             Input::Lines => pairs.push((entry.key.into(), submitted)),
-            Input::Line | Input::Choice(_) | Input::Secret => {
+            Input::Line | Input::Choice(_) | Input::Switch | Input::Secret => {
                 pairs.push((entry.key.into(), submitted.trim().to_owned()));
             }
         }
     }
     Ok(pairs)
-}
-
-/// Label of a key: `down-url` becomes `Down URL`.
-fn field_label(key: &str) -> String {
-    let key = key.trim_end_matches(".NAME");
-    let plural = if key.ends_with("header") || key.ends_with("label") {
-        "s"
-    } else {
-        ""
-    };
-    let words: Vec<_> = key
-        .split('-')
-        .map(|word| {
-            if matches!(word, "url" | "tls" | "id" | "sid") {
-                word.to_uppercase()
-            } else {
-                word.to_owned()
-            }
-        })
-        .collect();
-    capitalize(&words.join(" ")) + plural
-}
-
-pub(super) fn capitalize(text: &str) -> String {
-    let mut letters = text.chars();
-    let first: String = letters
-        .next()
-        .map(|first| first.to_uppercase().collect())
-        .unwrap_or_default();
-    first + letters.as_str()
 }
 
 #[cfg(test)]

@@ -182,10 +182,21 @@ const refresh = seldom(async () => {
   offer();
 }, 2);
 
+// The page is loaded again for its first check, but not during a click, nor if the click leads elsewhere.
+let isPressed = false, isLeaving = false;
+addEventListener('pointerdown', () => { isPressed = true; });
+for (const end of ['pointerup', 'pointercancel']) addEventListener(end, () => setTimeout(() => { isPressed = false; }, 50));
+addEventListener('beforeunload', () => { isLeaving = true; });
+async function reload() {
+  await undisturbed();
+  while (isPressed) await new Promise(done => setTimeout(done, 50));
+  if (!isLeaving) location.reload();
+}
+
 const often = seldom(refresh, 8);
 onFrame(frame => {
   if (document.getElementById('waiting')) {
-    if (frame.whole || frame.edited.length) undisturbed().then(() => location.reload());
+    if (frame.whole || frame.edited.length) reload();
     return;
   }
   if (frame.counts) count(frame.counts);
