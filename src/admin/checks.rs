@@ -44,6 +44,9 @@ pub struct CheckRow {
     pub n_pings: u64,
     pub last_ping: Option<String>,
     pub next_ping: Option<String>,
+    /// End of the pause, if it was given one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<String>,
     /// Duration in whole seconds.
     pub last_duration: Option<i64>,
     /// Its other settings.
@@ -208,6 +211,7 @@ fn check_row(found: &CheckDetails, now: Timestamp) -> CheckRow {
         n_pings: state.n_pings,
         last_ping: state.last_ping.map(format_timestamp),
         next_ping: state.next_ping().map(format_timestamp),
+        paused_until: state.pause_end.map(|end| format_timestamp(end.at)),
         last_duration: state
             .last_duration
             .map(|micros| micros.max(0) / MICROS_PER_SEC),

@@ -160,13 +160,28 @@ fn work(data: &Path) {
         ["Nightly backup", "Renamed"]
     );
     assert_eq!(names(&["--status", "down"]), Vec::<String>::new());
+    assert!(!changed.contains("paused_until"), "{changed}");
+    admin(data, &["check", "pause", "Renamed", "--for", "2h"]);
+    let until = admin(data, &["check", "show", "Renamed"]);
+    assert!(until.contains("paused_until"), "{until}");
     admin(data, &["check", "resume", "Renamed"]);
     admin(data, &["check", "pause", &uuid]);
     assert!(collapse_spaces(&admin(data, &["check", "list"]))[1].starts_with(&other));
     admin(data, &["check", "resume", &uuid]);
     for (words, status, part) in [
         (
-            &["check", "resume", "Renamed"][..],
+            &[
+                "check",
+                "pause",
+                "Renamed",
+                "--until",
+                "2020-01-01T00:00:00Z",
+            ][..],
+            2,
+            "until is wrong: the time is in the past",
+        ),
+        (
+            &["check", "resume", "Renamed"],
             1,
             "the check is not paused",
         ),

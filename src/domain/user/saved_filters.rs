@@ -19,8 +19,8 @@ pub struct SavedFilter {
 impl SavedFilter {
     /// Maximum number of characters of a name.
     pub const MAX_NAME_CHARS: usize = 60;
-    /// Maximum number of bytes of a query. That of a list is shorter.
-    const MAX_QUERY_BYTES: usize = 16 << 10;
+    /// Maximum number of bytes of a query.
+    const MAX_QUERY_BYTES: usize = 4_000;
 
     /// Creates a filter.
     ///
@@ -34,8 +34,11 @@ impl SavedFilter {
         if name.chars().any(char::is_control) {
             return Err("a name has no control characters");
         }
-        if !query.starts_with('?') || query.len() > Self::MAX_QUERY_BYTES {
+        if !query.starts_with('?') {
             return Err("the list has no filter: choose statuses, tags or words first");
+        }
+        if query.len() > Self::MAX_QUERY_BYTES {
+            return Err("the filter is too long: choose fewer tags");
         }
         Ok(Self {
             name: name.into(),

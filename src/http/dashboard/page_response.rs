@@ -22,7 +22,7 @@ pub(crate) enum PageResponse {
         /// New mark. `None`: the browser gets none.
         mark: Option<String>,
     },
-    /// Redirect to a URL of this server, which [`DashboardTarget::parse`] has checked.
+    /// Redirect to a URL of this server, which `DashboardTarget::parse` has checked.
     RedirectToUrl(String),
     /// Sign in with a new session, and redirect to a URL of this server.
     SignIn {
