@@ -74,6 +74,8 @@ struct WindowInput {
 /// Window that is open now.
 pub(super) struct OpenWindow {
     pub(super) name: String,
+    /// Name of its project.
+    pub(super) project: String,
     pub(super) until: DisplayTime,
     /// URL of the page of the windows of its project.
     pub(super) page: String,
@@ -96,6 +98,7 @@ pub(super) fn open_windows(request: &PageRequest, tags: Option<&Tags>) -> Vec<Op
             Some(OpenWindow {
                 until: DisplayTime::clock_time(window.open_until(request.now)?, &times),
                 name: window.name.as_str().to_owned(),
+                project: project.name.as_str().to_owned(),
                 page: request.page_url(&Page::Windows(project.uuid)),
                 is_for_all: window.tags.iter().next().is_none(),
             })

@@ -86,6 +86,10 @@ async fn the_list_of_all_projects_is_filtered_grouped_and_leads_to_each() {
     }
     assert!(all.contains("<bdi>other &#60;b&#62;</bdi>"));
     assert!(!all.contains("id=\"bulk\""), "changes concern one project");
+    let window = server.extension_api("POST", "/windows", r#"{"minutes": 10}"#);
+    assert_eq!(window.await.status, 201);
+    let muted = visible_text(&list("").await);
+    assert!(muted.contains("no check of main sends alerts."), "{muted}");
     let tagged = list("?tag=vault").await;
     assert!(tagged.contains("Secret backup") && !tagged.contains("Old backup"));
     let headings = |page: &str| {

@@ -4,7 +4,7 @@ import { parsed, part, swap, undisturbed } from './swap.js';
 
 const form = document.querySelector('form.search');
 const line = document.getElementById('loading');
-let request = new AbortController();
+let request = new AbortController(), isLoading = false;
 
 // The page may be the response to a form.
 history.replaceState(null, '', document.getElementById('list')?.dataset.at);
@@ -32,6 +32,7 @@ function countTags() {
 export async function show(url, keep = '') {
   request.abort();
   const mine = request = new AbortController();
+  isLoading = true;
   const slow = setTimeout(() => line?.removeAttribute('hidden'), 150);
   try {
     const html = await part(url, 'list', mine.signal);
@@ -47,7 +48,10 @@ export async function show(url, keep = '') {
     if (error.name !== 'AbortError') say('Failed. Reload the page.');
   } finally {
     clearTimeout(slow);
-    if (mine === request) line?.setAttribute('hidden', '');
+    if (mine === request) {
+      isLoading = false;
+      line?.setAttribute('hidden', '');
+    }
   }
 }
 
@@ -113,7 +117,7 @@ document.addEventListener('click', event => {
 
 // A list of all projects has no live stream.
 const POLL_EVERY = 15_000;
-if (document.querySelector('#list[data-polls]')) setInterval(() => { if (!document.hidden) show(location.href); }, POLL_EVERY);
+if (document.querySelector('#list[data-polls]')) setInterval(() => { if (!document.hidden && !isLoading) show(location.href); }, POLL_EVERY);
 
 // Keys move between the links of the rows.
 const links = () => [...document.querySelectorAll('.row .title > a')].filter(link => link.closest('[data-id]'));
