@@ -25,6 +25,7 @@ pub mod project;
 pub mod recent_outcomes;
 pub mod schedule;
 pub mod status;
+pub mod status_page;
 pub mod text;
 pub mod timestamp;
 pub mod timezone;

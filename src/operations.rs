@@ -10,6 +10,7 @@ mod error;
 pub mod import;
 pub mod key;
 pub mod project;
+pub mod status_page;
 pub mod user;
 pub mod window;
 

@@ -15,6 +15,7 @@ use super::ping::{PingKind, PingOrigin};
 use super::project::{
     BadgeSecret, ChannelName, KeyAccess, KeyLabel, KeySecret, KeyUse, ProjectName,
 };
+use super::status_page::StatusPage;
 use super::text::{Name, Tags};
 use super::timestamp::Timestamp;
 use super::user::{Membership, PasswordHash, SecondFactor, UserName, UserPreferences};
@@ -49,6 +50,8 @@ pub struct ImportedProject {
     pub check_limit: Option<u32>,
     /// Number of pings that are kept for each check.
     pub ping_log_limit: u32,
+    /// Public status pages, oldest first.
+    pub status_pages: Vec<StatusPage>,
     /// Keys of the project.
     pub keys: Vec<ImportedKey>,
     /// Channels of the project, oldest first.

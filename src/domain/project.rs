@@ -11,6 +11,7 @@ use super::channel::{ChannelSettings, SettingsAuthor};
 use super::ids::{ChannelId, KeyId, ProjectId, parse_hyphenated_uuid};
 use super::import_item::ProjectImport;
 use super::legacy_keys::{LegacyBadgeKey, LegacyKey};
+use super::status_page::StatusPage;
 use super::timestamp::Timestamp;
 
 /// Default number of pings that are kept for each check: see [limits](crate::docs::limits).
@@ -36,6 +37,8 @@ pub struct Project {
     pub legacy_badge: Option<LegacyBadgeKey>,
     /// Data about the import of the project; `None` if it was created on this server.
     pub import: Option<ProjectImport>,
+    /// Public status pages, oldest first.
+    pub status_pages: Vec<StatusPage>,
 }
 
 impl Project {

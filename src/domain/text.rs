@@ -278,6 +278,20 @@ impl Keywords {
     }
 }
 
+/// True if the text is a host name (RFC 1123, section 2.1). Underscores are allowed, since names in
+/// internal networks have them.
+pub fn is_host_name(text: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

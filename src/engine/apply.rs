@@ -17,6 +17,7 @@ mod outbox;
 mod parents;
 mod ping;
 mod project;
+mod status_page;
 mod user;
 mod window;
 
@@ -222,6 +223,8 @@ impl WorkingState {
             } => self.update_alert_settings(check, failure_threshold, parents, now),
             Command::CreateWindow(request) => self.create_window(*request, now),
             Command::DeleteWindow(project, id) => self.delete_window(project, id, now),
+            Command::PutStatusPage(project, page) => self.put_status_page(project, *page),
+            Command::DeleteStatusPage(project, page) => self.delete_status_page(project, page),
             Command::QueueReminder(channel) => self.queue_reminder(channel, now),
             Command::StartAttempts { rows, last_row } => {
                 Ok(self.start_attempts(rows, last_row, now))

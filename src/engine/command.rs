@@ -28,6 +28,7 @@ use crate::domain::project::{
     BadgeSecret, Channel, ChannelName, KeyLabel, KeySecret, KeyUse, PingKey, Project, ProjectKey,
     ProjectName, SecretHash,
 };
+use crate::domain::status_page::{StatusPage, StatusPageError};
 use crate::domain::text::{Name, Slug, Tags};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::{User, session::Session};
@@ -164,6 +165,10 @@ pub enum Command {
     CreateWindow(Box<NewWindow>),
     /// Deletes a maintenance window. Alerts that it held are decided on at once.
     DeleteWindow(ProjectId, WindowId),
+    /// Creates a status page of a project, or replaces the one with its UUID.
+    PutStatusPage(ProjectId, Box<StatusPage>),
+    /// Deletes the status page of a project with this UUID.
+    DeleteStatusPage(ProjectId, Uuid),
     /// Queues a reminder of the checks that are still down, unless an earlier reminder of the
     /// channel waits.
     QueueReminder(ChannelId),
@@ -402,6 +407,8 @@ pub enum CommandError {
     KeyLimitReached,
     /// The project has reached the maximum number of maintenance windows.
     WindowLimitReached,
+    /// The status page is not possible.
+    StatusPage(StatusPageError),
     /// The check cannot be resumed, since it is not paused.
     NotPaused,
     /// A project of that name exists.

@@ -337,6 +337,8 @@ fn approximate_bytes(command: &Command) -> usize {
         | Command::UpdateAlertSettings { .. }
         | Command::CreateWindow(_)
         | Command::DeleteWindow(..)
+        | Command::PutStatusPage(..)
+        | Command::DeleteStatusPage(..)
         | Command::SetBadgeSecret(_)
         | Command::SetInstance(_) => 0,
     }

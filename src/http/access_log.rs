@@ -12,7 +12,7 @@ use crate::http::common::reply::HttpReply;
 
 /// Segments that precede a secret. The segment after one of them is masked in any case, even if it
 /// equals a fixed segment.
-const SECRET_PARENTS: [&str; 3] = ["ping", "badge", "metrics"];
+const SECRET_PARENTS: [&str; 4] = ["ping", "badge", "metrics", "status"];
 
 /// A request as the log shows it.
 pub(super) struct AccessLogEntry {

@@ -62,6 +62,7 @@ mod ping_urls;
 mod project_list;
 mod project_settings;
 mod proxy_auth;
+mod public_status;
 mod search;
 mod second_factor_limit;
 mod second_step;
@@ -69,6 +70,7 @@ mod session_expired;
 mod sign_in;
 mod sign_in_limit;
 mod snippet;
+mod status_pages;
 mod system;
 mod time_display;
 mod totp;
@@ -91,6 +93,7 @@ use crate::http::common::request::BaseUrl;
 use crate::http::common::response_body::ResponseWriter;
 use one_time_texts::OneTimeTexts;
 use password_hasher::PasswordHasher;
+use public_status::StatusPageCache;
 use second_factor_limit::SecondFactorLimit;
 use second_step::PendingSignIns;
 use sign_in_limit::SignInLimit;
@@ -169,6 +172,7 @@ pub(crate) struct DashboardState {
     second_factor_limit: SecondFactorLimit,
     one_time_texts: OneTimeTexts,
     undo_history: UndoHistory,
+    status_pages: StatusPageCache,
     live_updates: Arc<live_updates::LiveUpdates>,
     /// Allows one backup at a time.
     backup_permit: Arc<Semaphore>,
@@ -205,6 +209,7 @@ impl DashboardState {
             second_factor_limit: SecondFactorLimit::default(),
             one_time_texts,
             undo_history: UndoHistory::default(),
+            status_pages: StatusPageCache::default(),
             live_updates,
             backup_permit,
         })

@@ -3,6 +3,7 @@
 
 mod check;
 mod items;
+mod status_page;
 mod user;
 
 use std::net::IpAddr;
@@ -22,6 +23,7 @@ use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
 pub use check::ImportCheckRow;
 pub use items::{ImportItemRow, KeySecretRow, WindowTimesRow};
+pub use status_page::StatusPageRow;
 pub use user::ImportUserRow;
 
 /// Encodes bytes in base64.

@@ -233,6 +233,7 @@ impl fmt::Display for OperationError {
                 "the project has the maximum number of maintenance windows; `window delete` \
                  removes one",
             ),
+            Self::Command(CommandError::StatusPage(error)) => error.fmt(f),
             Self::Command(CommandError::InvalidParents(error)) => error.fmt(f),
             Self::Command(CommandError::Import(refusal)) => refusal.fmt(f),
             Self::Command(CommandError::ChannelDisabled) => {

@@ -11,7 +11,7 @@ type Migration = fn(&WriteTransaction) -> Result<(), StoreError>;
 
 /// Migrations by version: the first creates version 1 in an empty file. New ones are only added at
 /// the end. `tests/layouts` has a file of each release, and every test run opens them.
-const MIGRATIONS: [Migration; 17] = [
+const MIGRATIONS: [Migration; 18] = [
     first_tables,
     second_rows,
     outbox_tables,
@@ -29,6 +29,7 @@ const MIGRATIONS: [Migration; 17] = [
     rows_with_refused_recipients,
     file_with_log,
     rows_with_pause_ends,
+    rows_with_status_pages,
 ];
 
 /// Version that this release writes.
@@ -181,5 +182,10 @@ fn file_with_log(_: &WriteTransaction) -> Result<(), StoreError> {
 /// Version 17: new rows of checks (version 8) record the end of a pause, new rows of flips (version
 /// 4) that a pause ended, and new rows of users (version 4) pinned checks and saved filters.
 fn rows_with_pause_ends(_: &WriteTransaction) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// Version 18: new rows of projects (version 4) have status pages.
+fn rows_with_status_pages(_: &WriteTransaction) -> Result<(), StoreError> {
     Ok(())
 }

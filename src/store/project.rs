@@ -19,6 +19,10 @@ use crate::domain::project::{
     Channel, ChannelName, DEFAULT_PING_LOG_LIMIT, KeyLabel, KeySecret, KeyUse, PingKey, Project,
     ProjectKey, ProjectName, SecretHash, resolve_stored_members,
 };
+use crate::domain::status_page::{
+    StatusPage, StatusPageAddress, StatusPageDomain, StatusPageTitle,
+};
+use crate::domain::text::Tags;
 use crate::domain::timestamp::Timestamp;
 
 /// `projects`: project id -> `ProjectRecord`.
@@ -41,7 +45,13 @@ struct ProjectRecord<'a> {
     /// Since version 3.
     #[serde(default)]
     import: Option<ProjectImportRecord>,
+    /// Since version 4.
+    #[serde(borrow, default)]
+    status_pages: Vec<StatusPageRecord<'a>>,
 }
+
+/// UUID, address, title, tags and domain.
+type StatusPageRecord<'a> = (Uuid, &'a str, &'a str, &'a str, Option<&'a str>);
 
 /// First number, number after the last, true if on trial, and the period in which pings went to the
 /// other server.
@@ -49,7 +59,7 @@ type ProjectImportRecord = (u64, u64, bool, Option<(i64, i64)>);
 
 impl<'a> Record<'a> for ProjectRecord<'a> {
     const TABLE: &'static str = "projects";
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -146,6 +156,11 @@ impl Batch {
                     outage,
                 )
             }),
+            status_pages: project
+                .status_pages
+                .iter()
+                .map(status_page_record)
+                .collect(),
         };
         self.put_record(PROJECTS, project.id.0, &row)
     }
@@ -312,6 +327,33 @@ pub(super) fn read_project(id: u64, bytes: &[u8]) -> Result<Project, StoreError>
                 outage,
             }
         }),
+        status_pages: row
+            .status_pages
+            .into_iter()
+            .map(read_status_page)
+            .collect::<Result<_, _>>()
+            .map_err(|reason| record::invalid_row::<ProjectRecord<'_>>(&reason))?,
+    })
+}
+
+fn status_page_record(page: &StatusPage) -> StatusPageRecord<'_> {
+    (
+        page.uuid,
+        page.address.as_str(),
+        page.title.as_str(),
+        page.tags.as_str(),
+        page.domain.as_ref().map(StatusPageDomain::as_str),
+    )
+}
+
+fn read_status_page(row: StatusPageRecord<'_>) -> Result<StatusPage, &'static str> {
+    let (uuid, address, title, tags, domain) = row;
+    Ok(StatusPage {
+        uuid,
+        address: StatusPageAddress::parse(address)?,
+        title: StatusPageTitle::parse(title)?,
+        tags: Tags::from_stored(tags),
+        domain: domain.map(StatusPageDomain::parse).transpose()?,
     })
 }
 
@@ -394,6 +436,7 @@ pub(super) fn unreadable_project_row(
         badge_key,
         old_badge: None,
         import: None,
+        status_pages: Vec::new(),
     };
     let mut replacement = Vec::new();
     let encoded = record::encode(&row, &mut replacement);

@@ -31,6 +31,9 @@ use crate::domain::project::{
 use crate::domain::recent_outcomes::RecentOutcomes;
 use crate::domain::schedule::Schedule;
 use crate::domain::status::Status;
+use crate::domain::status_page::{
+    StatusPage, StatusPageAddress, StatusPageDomain, StatusPageTitle,
+};
 use crate::domain::text::{Description, Keywords, Name, Slug, Tags};
 use crate::domain::timestamp::Timestamp;
 
@@ -50,6 +53,16 @@ fn table(name: &'static str) -> TableDefinition<'static, u64, &'static [u8]> {
 
 fn uuid(number: u128) -> Uuid {
     Uuid::from_u128(number << 64 | number)
+}
+
+fn status_page() -> StatusPage {
+    StatusPage {
+        uuid: uuid(3),
+        address: StatusPageAddress::parse("zuhause").unwrap(),
+        title: StatusPageTitle::parse("Alles ž").unwrap(),
+        tags: Tags::parse("prod db").unwrap(),
+        domain: Some(StatusPageDomain::parse("status.example.org").unwrap()),
+    }
 }
 
 fn project() -> Project {
@@ -76,6 +89,7 @@ fn project() -> Project {
         badge_key,
         legacy_badge,
         import,
+        status_pages: vec![status_page()],
     }
 }
 
@@ -409,7 +423,7 @@ fn a_newer_schema_is_refused_with_a_remedy() {
     };
     drop(Store::open(&medium).unwrap());
     set_schema(migrations::SCHEMA + 1);
-    let sentence = "the database has schema version 18, this release knows up to 17: install the \
+    let sentence = "the database has schema version 19, this release knows up to 18: install the \
                     release that wrote it, or a newer one";
     assert_eq!(Store::open(&medium).err().unwrap().to_string(), sentence);
     set_schema(migrations::SCHEMA);

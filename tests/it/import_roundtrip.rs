@@ -29,6 +29,9 @@ use overdue::domain::project::{
 use overdue::domain::recent_outcomes::{RecentOutcomes, RunOutcome};
 use overdue::domain::schedule::Schedule;
 use overdue::domain::status::Status;
+use overdue::domain::status_page::{
+    StatusPage, StatusPageAddress, StatusPageDomain, StatusPageTitle,
+};
 use overdue::domain::text::{Name, Slug, Tags};
 use overdue::domain::timestamp::Timestamp;
 use overdue::domain::timezone::Timezone;
@@ -369,6 +372,13 @@ fn imported_of_every_kind() -> ImportContents {
         legacy_badge: Some(LegacyBadgeKey::for_project("old-badge-key", &secrets[0])),
         check_limit: Some(33),
         ping_log_limit: 7,
+        status_pages: vec![StatusPage {
+            uuid: Uuid::from_u128(970),
+            address: StatusPageAddress::parse("old-jobs").unwrap(),
+            title: StatusPageTitle::parse("Old jobs ž").unwrap(),
+            tags: Tags::parse("db nightly").unwrap(),
+            domain: Some(StatusPageDomain::parse("status.example.org").unwrap()),
+        }],
         keys: vec![
             key(
                 ImportedKeySecret::Native(KeySecret::ReadWrite(SecretHash::of(RW.as_bytes()))),

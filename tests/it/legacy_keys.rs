@@ -76,6 +76,7 @@ fn fill(medium: &Medium, secrets: &[&str], keys: &[KeySecret]) {
         badge_key: badge_key.into(),
         legacy_badge: old_badge,
         import: None,
+        status_pages: Vec::new(),
     };
     batch.put_project(&project).unwrap();
     for (number, secret) in keys.iter().cloned().enumerate() {

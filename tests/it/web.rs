@@ -19,6 +19,7 @@ mod search;
 mod second_factor;
 mod secrets;
 mod sign_in;
+mod status_pages;
 mod undo;
 mod users_and_keys;
 mod windows;

@@ -4,6 +4,7 @@
 use std::net::Ipv6Addr;
 
 use crate::domain::formatting::format_seconds;
+use crate::domain::text::is_host_name;
 use crate::domain::timezone::Timezone;
 
 /// Maximum length of a URL in bytes.
@@ -395,20 +396,6 @@ pub(super) fn validate_label(name: &str, value: &str) -> Result<(), String> {
         return Err("does not name a label; use letters, digits and underscores".into());
     }
     validate_line(value, max_value_bytes)
-}
-
-/// True if the text is a host name (RFC 1123, section 2.1). Underscores are allowed, since names in
-/// internal networks have them.
-fn is_host_name(text: &str) -> bool {
-    let is_label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    text.len() <= 253 && text.split('.').all(is_label)
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ impl WorkingState {
             badge_key,
             legacy_badge: None,
             import: None,
+            status_pages: Vec::new(),
         }))
     }
 

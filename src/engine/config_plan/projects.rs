@@ -150,6 +150,7 @@ impl<'a> ConfigPlanner<'a> {
             badge_key,
             legacy_badge: None,
             import: None,
+            status_pages: Vec::new(),
         };
         let mut fields = project_fields(&project.name, check_limit, ping_log_limit);
         fields.retain(|(name, value)| {

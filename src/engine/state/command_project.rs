@@ -25,7 +25,9 @@ impl State {
             Command::AssignChannel { channel, .. } => {
                 self.channel(*channel).map(|channel| channel.project)
             }
-            Command::DeleteWindow(project, _) => Some(*project),
+            Command::DeleteWindow(project, _)
+            | Command::PutStatusPage(project, _)
+            | Command::DeleteStatusPage(project, _) => Some(*project),
             _ => None,
         }
     }

@@ -6,13 +6,14 @@
 //! the time range in which the list stays the same. Validating a tag examines no check. A tag is
 //! valid for one URL and one key only.
 
-use hyper::header::{ETAG, HeaderMap, IF_NONE_MATCH};
+use hyper::header::{ETAG, HeaderMap};
 
 use sha2::{Digest as _, Sha256};
 
 use super::{ApiCall, request_path};
 use crate::domain::timestamp::Timestamp;
 use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::http::common::request::known_tags;
 use crate::http::common::response_body::ResponseBody;
 
 /// A list at the time of the call.
@@ -83,14 +84,7 @@ impl EtagPrefix {
 
     /// Returns the tag in `If-None-Match` that is still valid at `now`, if any.
     fn current<'h>(&self, headers: &'h HeaderMap, now: Timestamp) -> Option<&'h str> {
-        let values = headers
-            .get_all(IF_NONE_MATCH)
-            .into_iter()
-            .filter_map(|value| value.to_str().ok());
-        let tags = values.flat_map(|value| value.split(',')).map(str::trim);
-        // A proxy that compresses makes tags weak. If-None-Match compares weakly anyway.
-        let mut tags = tags.map(|tag| tag.strip_prefix("W/").unwrap_or(tag));
-        tags.find(|tag| self.is_valid_at(tag, now.micros()).unwrap_or(false))
+        known_tags(headers).find(|tag| self.is_valid_at(tag, now.micros()).unwrap_or(false))
     }
 
     fn is_valid_at(&self, tag: &str, now: i64) -> Option<bool> {

@@ -361,6 +361,7 @@ impl From<CommandError> for HttpError {
             CommandError::ChannelLimitReached => Self::ChannelLimit,
             CommandError::KeyLimitReached => Self::KeyLimit,
             CommandError::WindowLimitReached => Self::WindowLimit,
+            CommandError::StatusPage(error) => Self::BadRequest(error.to_string().into()),
             CommandError::NotPaused => Self::NotPaused,
             CommandError::EmptyChannel => Self::BadRequest("empty channel identifier".into()),
             CommandError::InvalidChannel(text) => {

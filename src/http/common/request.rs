@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use hyper::header::{HOST, TRANSFER_ENCODING};
+use hyper::header::{HOST, HeaderMap, IF_NONE_MATCH, TRANSFER_ENCODING};
 use hyper::{Request, Uri, Version};
 
 use super::reply::HttpError;
@@ -144,6 +144,17 @@ fn percent_decode(text: &str) -> Option<String> {
         .decode_utf8()
         .ok()
         .map(std::borrow::Cow::into_owned)
+}
+
+/// Entity tags of the versions that the client has, without the mark of weak ones (RFC 9110, section
+/// 13.1.2). A proxy that compresses makes tags weak, and `If-None-Match` compares weakly.
+pub(crate) fn known_tags(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let values = headers
+        .get_all(IF_NONE_MATCH)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok());
+    let tags = values.flat_map(|value| value.split(',')).map(str::trim);
+    tags.map(|tag| tag.strip_prefix("W/").unwrap_or(tag))
 }
 
 #[cfg(test)]

@@ -62,6 +62,8 @@ files! {
     "projects.js" JS;
     "rows.js" JS;
     "sign-in.js" JS;
+    "status.css" CSS;
+    "status.js" JS;
     "swap.js" JS;
     "system.js" JS;
     "time.js" JS;

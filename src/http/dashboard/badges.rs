@@ -8,7 +8,7 @@ use super::layout::Layout;
 use super::page_error::PageError;
 use super::page_request::PageRequest;
 use super::page_response::{HtmlPage, PageResponse};
-use super::page_routes::Page;
+use super::page_routes::{Page, RequiredRight};
 use crate::domain::ids::parse_hyphenated_uuid;
 use crate::http::common::badge_link::badge_urls;
 use crate::http::common::badge_path::{BadgeFormat, BadgePath, BadgeStates};
@@ -21,6 +21,8 @@ const MAX_CHOICES: usize = 1000;
 struct BadgesPage {
     layout: Layout,
     page_url: String,
+    /// URL of the list of status pages, for those who may change it.
+    status_pages: Option<String>,
     /// Subject of the badge: `all`, `tag:` with a tag, or `check:` with a UUID.
     of: String,
     tags: Vec<String>,
@@ -105,6 +107,9 @@ pub(super) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
     let badges = BadgesPage {
         layout: request.layout("Badges"),
         page_url: request.page_url(&Page::Badges(project.uuid)),
+        status_pages: request
+            .is_allowed(RequiredRight::Write)
+            .then(|| request.page_url(&Page::StatusPages(project.uuid))),
         of,
         tags: tags.into_iter().collect(),
         checks,

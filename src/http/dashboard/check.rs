@@ -6,7 +6,7 @@ mod delete;
 mod edit;
 mod form_fields;
 mod form_parts;
-mod history;
+pub(super) mod history;
 mod keyword_preview;
 mod log;
 mod log_entries;
@@ -26,9 +26,7 @@ use crate::channels::alert_text;
 use crate::domain::check::Check;
 use crate::domain::flip::Flip;
 use crate::domain::formatting::TimeFormatter;
-use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
-use crate::domain::uptime::MAX_FLIPS;
 
 pub(super) use actions::{copy, pause, ping, resume, set_channels, set_zone};
 pub(super) use compare_runs::show as show_comparison;
@@ -39,9 +37,6 @@ pub(super) use overview::show as show_detail;
 pub(super) use ping_details::{download_body as show_body, show as show_ping};
 pub(super) use schedule_preview::show as show_preview;
 pub(super) use unique_key_redirect::redirect_from_key;
-
-/// Number of months before the current one whose flips are shown.
-const FLIP_MONTHS: i64 = 2;
 
 /// Header of each page of a check.
 struct CheckHeader {
@@ -84,7 +79,5 @@ fn check_time_formatter<'a>(check: &'a Check, request: &'a PageRequest) -> TimeF
 
 /// Flips of a check that pages show, newest first.
 fn recent_flips(request: &PageRequest, check: &Check) -> Result<Vec<Flip>, PageError> {
-    // In some zones a month begins up to half a day earlier.
-    let from: Timestamp = request.now.start_of_month(FLIP_MONTHS).plus_secs(-86_400);
-    Ok(request.handle().newest_flips(check, from, MAX_FLIPS)?)
+    Ok(history::recent_flips(request.handle(), check, request.now)?)
 }

@@ -248,9 +248,12 @@ impl Layout {
         matches!(self.page, Some(Page::Windows(_)))
     }
 
-    /// True on the page of badges.
+    /// True on the page of badges, and on those of status pages, which it leads to.
     pub(crate) fn is_on_badges(&self) -> bool {
-        matches!(self.page, Some(Page::Badges(_)))
+        matches!(
+            self.page,
+            Some(Page::Badges(_) | Page::StatusPages(_) | Page::EditStatusPage(..))
+        )
     }
 
     /// URL of the page about the server.

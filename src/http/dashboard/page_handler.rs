@@ -22,8 +22,8 @@ use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight, Scope};
 use super::{
     DashboardState, account, account_lists, add_project, assets, badges, channels, chapters, check,
     check_list, choose_password, deliveries, export_project, live_updates, machines, project_list,
-    project_settings, search, second_step, session_expired, sign_in, system, totp, undo, users,
-    viewer, windows,
+    project_settings, public_status, search, second_step, session_expired, sign_in, status_pages,
+    system, totp, undo, users, viewer, windows,
 };
 use crate::http::common::client_address::Peer;
 use crate::http::common::reply::{self, HttpReply};
@@ -53,6 +53,8 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::Export(_) => export_project::show(request),
         Page::Key(_, key) => project_settings::show_key(request, *key),
         Page::Badges(_) => badges::show(request),
+        Page::StatusPages(_) => status_pages::show(request),
+        Page::EditStatusPage(_, page) => status_pages::show_edit(request, *page),
         Page::Windows(_) => windows::show(request),
         Page::Deliveries(_) => deliveries::show(request),
         Page::System() => system::show(request),
@@ -79,8 +81,8 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::AddChannel(..) => channels::show_add(request),
         Page::EditChannel(_) => channels::show_edit(request),
         Page::DeleteChannel(_) => channels::show_delete(request),
-        // `handle_page` streams it.
-        Page::Events(_) => Err(PageError::not_found()),
+        // `handle_page` answers these.
+        Page::Events(_) | Page::PublicStatus(_) => Err(PageError::not_found()),
         // These pages have no GET, as the table of routes states.
         Page::Logout()
         | Page::SettingsName(_)
@@ -96,6 +98,7 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         | Page::Bulk(_)
         | Page::Undo(..)
         | Page::EndWindow(..)
+        | Page::DeleteStatusPage(..)
         | Page::RetryDelivery(..)
         | Page::ChecksOfChannel(_)
         | Page::TestChannel(_)
@@ -146,6 +149,9 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::DeleteCheck(_) => check::delete_check(&request).await,
         Page::Bulk(_) => check_list::apply_bulk_action(request, form).await,
         Page::Undo(_, number) => undo::undo(&request, *number).await,
+        Page::StatusPages(_) => status_pages::create(&request, &form).await,
+        Page::EditStatusPage(_, page) => status_pages::update(&request, *page, &form).await,
+        Page::DeleteStatusPage(_, page) => status_pages::delete(&request, *page).await,
         Page::Windows(_) => windows::create(&request, &form).await,
         Page::EndWindow(_, window) => windows::end(&request, *window).await,
         Page::RetryDelivery(_, number) => deliveries::retry(&request, *number).await,
@@ -170,6 +176,7 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         | Page::AllChecks()
         | Page::Search()
         | Page::Events(_)
+        | Page::PublicStatus(_)
         | Page::Check(_)
         | Page::Log(_)
         | Page::Ping(..)
@@ -192,6 +199,7 @@ pub(crate) async fn handle_request(
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let origin = RequestOrigin::from_headers(request.headers(), peer, dashboard);
     let before = referring_page(dashboard, &request);
+    let target = public_status::target_at_host(dashboard, &origin, target);
     let reply = match target {
         DashboardTarget::Asset(_) | DashboardTarget::Favicon | DashboardTarget::Robots
             if !is_read =>
@@ -265,6 +273,9 @@ async fn handle_page(
         _ => (None, false),
     };
     let need = need.ok_or_else(|| PageError::method_not_allowed(allowed_methods(&page)))?;
+    if let Page::PublicStatus(address) = &page {
+        return public_status::respond(dashboard, address, &head.headers).await;
+    }
     let origin = RequestOrigin::from_headers(&head.headers, peer, dashboard);
     if is_form {
         origin.require_same_origin(&dashboard.base_url)?;
@@ -461,7 +472,7 @@ fn with_private_caching(mut reply: HttpReply) -> HttpReply {
     reply
 }
 
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let codings = headers
         .get_all(ACCEPT_ENCODING)
         .iter()

@@ -84,6 +84,14 @@ const FLASH_MESSAGES: &[FlashMessage] = &[
         text: "Maintenance window ended. Checks that went down in it and are still down alert now.",
     },
     FlashMessage {
+        code: "status-page-made",
+        text: "Status page created. Everybody who knows its address can see it.",
+    },
+    FlashMessage {
+        code: "status-page-deleted",
+        text: "Status page deleted. Its address no longer works.",
+    },
+    FlashMessage {
         code: "delivery-retried",
         text: "Queued again. The list shows the result.",
     },

@@ -10,6 +10,7 @@ use crate::channels;
 use crate::docs::{CHAPTERS, Chapter};
 use crate::domain::channel::ChannelKind;
 use crate::domain::ids::UniqueKey;
+use crate::domain::status_page::StatusPageAddress;
 use crate::domain::user::one_time_link::LinkCode;
 use crate::http::common::path_segment::PathSegment;
 use crate::http::common::request::BaseUrl;
@@ -50,6 +51,20 @@ impl PathSegment for LinkCode {
 
     fn write(&self, out: &mut String) {
         out.push_str(&self.to_string());
+    }
+}
+
+impl PathSegment for StatusPageAddress {
+    fn example() -> Option<Self> {
+        Self::parse("example").ok()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text).ok()
+    }
+
+    fn write(&self, out: &mut String) {
+        out.push_str(self.as_str());
     }
 }
 
@@ -198,6 +213,17 @@ pages! {
         ["projects" project "remove"], post Owner;
     /// Badges of a project.
     Badges(project: Uuid) of Scope::Project(*project), ["projects" project "badges"], get Read;
+    /// Public status pages of a project.
+    StatusPages(project: Uuid) of Scope::Project(*project),
+        ["projects" project "status-pages"], get Write, post Write;
+    /// A status page of a project, as a form.
+    EditStatusPage(project: Uuid, page: Uuid) of Scope::Project(*project),
+        ["projects" project "status-pages" page], get Write, post Write;
+    /// Deletes a status page.
+    DeleteStatusPage(project: Uuid, page: Uuid) of Scope::Project(*project),
+        ["projects" project "status-pages" page "remove"], post Write;
+    /// A public status page.
+    PublicStatus(address: StatusPageAddress) of Scope::Server, ["status" address], get Public;
     /// Maintenance windows of a project.
     Windows(project: Uuid) of Scope::Project(*project),
         ["projects" project "windows"], get Read, post Write;

@@ -171,10 +171,10 @@ fn page_results(request: &PageRequest, current: Option<&Project>) -> Vec<SearchR
     if let Some(project) = current {
         let name = project.name.as_str();
         let uuid = project.uuid;
-        if request
+        let may_write = request
             .viewer
-            .is_allowed(RequiredRight::Write, Some(project.id))
-        {
+            .is_allowed(RequiredRight::Write, Some(project.id));
+        if may_write {
             add("Action", "Add check", name, Page::AddCheck(uuid));
             add("Action", "Add channel", name, Page::Channels(uuid));
             add("Action", "Mute alerts", name, Page::Windows(uuid));
@@ -186,6 +186,9 @@ fn page_results(request: &PageRequest, current: Option<&Project>) -> Vec<SearchR
         add("Page", "Maintenance", name, Page::Windows(uuid));
         add("Page", "Badges", name, Page::Badges(uuid));
         add("Page", "Settings", name, Page::Settings(uuid));
+        if may_write {
+            add("Page", "Status pages", name, Page::StatusPages(uuid));
+        }
     }
     add("Page", "Checks of all projects", "", Page::AllChecks());
     add("Page", "Projects", "", Page::Projects());

@@ -217,6 +217,7 @@ mod tests {
             check_limit: None,
             ping_log_limit: 100,
             keys: Vec::new(),
+            status_pages: Vec::new(),
             channels: Vec::new(),
             windows: Vec::new(),
             checks: Vec::new(),

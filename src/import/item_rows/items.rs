@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::check::ImportCheckRow;
+use super::status_page::StatusPageRow;
 use super::user::ImportUserRow;
 use super::{decode_bytes, encode_bytes, source_text};
 use crate::channels;
@@ -25,6 +26,7 @@ use crate::domain::project::{
     SecretHash,
 };
 use crate::domain::schedule::Schedule;
+use crate::domain::status_page::{MAX_STATUS_PAGES, StatusPageError};
 use crate::domain::text::{Name, Tags};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
@@ -46,6 +48,8 @@ pub enum ImportItemRow {
         old_badge: Option<String>,
         check_limit: Option<u32>,
         ping_log_limit: u32,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        status_pages: Vec<StatusPageRow>,
     },
     Key {
         id: u64,
@@ -264,6 +268,11 @@ impl From<ImportItem> for ImportItemRow {
                     .map(|LegacyBadgeKey(key)| encode_bytes(&key)),
                 check_limit: project.check_limit,
                 ping_log_limit: project.ping_log_limit,
+                status_pages: project
+                    .status_pages
+                    .iter()
+                    .map(StatusPageRow::from)
+                    .collect(),
             },
             ImportItem::Key { id, project, key } => Self::Key {
                 id: id.0,
@@ -397,7 +406,11 @@ impl ImportItemRow {
                 old_badge,
                 check_limit,
                 ping_log_limit,
+                status_pages,
             } => {
+                if status_pages.len() > MAX_STATUS_PAGES {
+                    return Err(StatusPageError::TooMany.to_string());
+                }
                 if badge_key.is_empty()
                     || badge_key.len() > MAX_BADGE_KEY_BYTES
                     || badge_key.contains('/')
@@ -415,6 +428,10 @@ impl ImportItemRow {
                         .transpose()?,
                     check_limit,
                     ping_log_limit,
+                    status_pages: status_pages
+                        .into_iter()
+                        .map(StatusPageRow::into_page)
+                        .collect::<Result<_, _>>()?,
                     keys: Vec::new(),
                     channels: Vec::new(),
                     windows: Vec::new(),

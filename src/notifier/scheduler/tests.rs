@@ -79,6 +79,7 @@ impl SchedulerTester {
             badge_key,
             legacy_badge: None,
             import: None,
+            status_pages: Vec::new(),
         };
         state.apply(&Change::Project(Arc::new(project)));
         let settings = ChannelSettings::parse(

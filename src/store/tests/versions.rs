@@ -7,12 +7,19 @@ use crate::channels;
 use crate::domain::alert::{DeliveryRecord, DeliveryResult};
 use rows::{
     NEWEST, SCHEMA_1, SCHEMA_2, SCHEMA_3, SCHEMA_9, SCHEMA_10, SCHEMA_11, SCHEMA_12, SCHEMA_13,
-    SCHEMA_14, SCHEMA_16,
+    SCHEMA_14, SCHEMA_16, SCHEMA_17,
 };
+
+/// The part of `written` that rows of schema 17 hold.
+fn written_by_schema_17() -> Contents {
+    let mut contents = written();
+    contents.project.status_pages = Vec::new();
+    contents
+}
 
 /// The part of `written` that rows of schema 16 hold.
 fn written_by_schema_16() -> Contents {
-    let mut contents = written();
+    let mut contents = written_by_schema_17();
     (
         contents.check.state.pause_end,
         contents.check.state.expected_from,
@@ -120,6 +127,7 @@ fn rows_of_every_version_are_read() {
     assert_eq!(contents(&store_of(&SCHEMA_13)), written_by_schema_13());
     assert_eq!(contents(&store_of(&SCHEMA_14)), written_by_schema_14());
     assert_eq!(contents(&store_of(&SCHEMA_16)), written_by_schema_16());
+    assert_eq!(contents(&store_of(&SCHEMA_17)), written_by_schema_17());
     let newest = store_of(&NEWEST);
     let new = filled();
     for place in ROWS {

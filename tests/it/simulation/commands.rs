@@ -17,6 +17,9 @@ use overdue::domain::project::{
     BadgeSecret, ChannelName, KeyLabel, KeySecret, KeyUse, PingKey, ProjectName, SecretHash,
 };
 use overdue::domain::schedule::Schedule;
+use overdue::domain::status_page::{
+    StatusPage, StatusPageAddress, StatusPageDomain, StatusPageTitle,
+};
 use overdue::domain::text::{Description, Keywords, Name, Slug, Tags};
 use overdue::domain::timestamp::Timestamp;
 use overdue::domain::timezone::Timezone;
@@ -121,6 +124,7 @@ pub(crate) fn random_command(rng: &SeededRng, model: &Model, now: i64) -> Comman
                 .map(|_| random_check(rng, model))
                 .collect(),
         ),
+        95 if rng.below(2) == 0 => random_status_page(rng, model),
         95 => Command::UpdateAlertSettings {
             check: random_check(rng, model),
             failure_threshold: Some(FailureThreshold::parse(rng.pick(&[1, 1, 1, 2, 4])).unwrap()),
@@ -249,6 +253,27 @@ fn random_admin_command(rng: &SeededRng, model: &Model) -> Command {
         },
         _ => Command::DeleteProject(project),
     }
+}
+
+/// Few pages, so that addresses, domains and UUIDs meet.
+fn random_status_page(rng: &SeededRng, model: &Model) -> Command {
+    let project = ProjectId(random_id(rng, model.projects.keys()));
+    // A page belongs to one project, as the dashboard makes it.
+    let uuid = Uuid::from_u128(u128::from(project.0) << 64 | u128::from(rng.below(25)));
+    if rng.below(5) == 0 {
+        return Command::DeleteStatusPage(project, uuid);
+    }
+    let domain = StatusPageDomain::parse(&format!("s{}.example.org", rng.below(60)));
+    Command::PutStatusPage(
+        project,
+        Box::new(StatusPage {
+            uuid,
+            address: StatusPageAddress::parse(&format!("page-{}", rng.below(60))).unwrap(),
+            title: StatusPageTitle::parse(rng.pick(&["Jobs", "ž"])).unwrap(),
+            tags: Tags::parse(rng.pick(&["", "a", "a b"])).unwrap(),
+            domain: Some(domain.unwrap()).filter(|_| rng.below(2) == 0),
+        }),
+    )
 }
 
 fn random_ping(rng: &SeededRng, model: &Model) -> PingRequest {

@@ -120,6 +120,7 @@ impl Model {
                             check_limit: None,
                             log_limit,
                             source: None,
+                            status_pages: Vec::new(),
                         },
                     );
                     id

@@ -161,6 +161,7 @@ fn objects(rng: &SeededRng, first: u64, import_state: &ModelImport) -> Vec<Impor
         legacy_badge: None,
         check_limit: None,
         ping_log_limit: 1 + rng.below(8) as u32,
+        status_pages: Vec::new(),
         keys: Vec::new(),
         channels: Vec::new(),
         windows: Vec::new(),
@@ -300,6 +301,7 @@ impl Model {
                             check_limit: None,
                             log_limit,
                             source: Some(project.uuid),
+                            status_pages: Vec::new(),
                         },
                     );
                 }

@@ -11,6 +11,7 @@ use overdue::domain::number::FailureThreshold;
 use overdue::domain::parents::ParentsError;
 use overdue::domain::project::{self, BadgeSecret, ChannelName, KeySecret};
 use overdue::domain::status::Status;
+use overdue::domain::status_page::{StatusPage, StatusPageError};
 use overdue::domain::text::{Description, Tags};
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::command::{
@@ -34,6 +35,7 @@ pub(crate) struct ModelProject {
     pub(crate) log_limit: u64,
     /// UUID of the imported project.
     pub(crate) source: Option<Uuid>,
+    pub(crate) status_pages: Vec<StatusPage>,
 }
 
 #[derive(Clone)]
@@ -325,6 +327,31 @@ pub(crate) struct Model {
 }
 
 impl Model {
+    /// Addresses and domains occur once on the server; a project has at most 20 pages.
+    fn put_status_page(&mut self, project: u64, page: &StatusPage) -> ModelResult {
+        let others = || self.projects.values().flat_map(|other| &other.status_pages);
+        self.projects.get(&project).ok_or(CommandError::NotFound)?;
+        for other in others().filter(|other| other.uuid != page.uuid) {
+            if other.address == page.address {
+                return Err(CommandError::StatusPage(StatusPageError::AddressTaken));
+            }
+            if other.domain == page.domain && page.domain.is_some() {
+                return Err(CommandError::StatusPage(StatusPageError::DomainTaken));
+            }
+        }
+        let pages = &mut self.projects.get_mut(&project).unwrap().status_pages;
+        if let Some(at) = pages.iter().position(|other| other.uuid == page.uuid) {
+            pages[at] = page.clone();
+        } else if pages.len() == 20 {
+            return Err(CommandError::StatusPage(StatusPageError::TooMany));
+        } else {
+            pages.push(page.clone());
+        }
+        Ok(ExpectedAnswer::Project(project))
+    }
+}
+
+impl Model {
     pub(crate) fn apply(&mut self, command: &Command, now: i64) -> ModelResult {
         match command {
             Command::Ping(request) => self.ping(request, now),
@@ -387,6 +414,7 @@ impl Model {
                     check_limit,
                     log_limit,
                     source: None,
+                    status_pages: Vec::new(),
                 };
                 let id = self.next_number();
                 self.projects.insert(id, project);
@@ -631,6 +659,17 @@ impl Model {
                     },
                 );
                 Ok(ExpectedAnswer::Done)
+            }
+            Command::PutStatusPage(project, page) => self.put_status_page(project.0, page),
+            Command::DeleteStatusPage(project, uuid) => {
+                let found = self
+                    .projects
+                    .get_mut(&project.0)
+                    .ok_or(CommandError::NotFound)?;
+                let pages = &mut found.status_pages;
+                let at = pages.iter().position(|page| page.uuid == *uuid);
+                pages.remove(at.ok_or(CommandError::NotFound)?);
+                Ok(ExpectedAnswer::Project(project.0))
             }
             Command::DeleteWindow(project, id) => {
                 if self.windows.remove(&(project.0, id.0)).is_some() {

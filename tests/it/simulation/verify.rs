@@ -62,6 +62,11 @@ pub(crate) fn memory<'a>(
                 expected.log_limit,
                 "log limit of project {id}"
             );
+            same!(
+                found.status_pages,
+                expected.status_pages,
+                "status pages of project {id}"
+            );
             let found = project_state.channels.values();
             let channels: Vec<_> = found
                 .map(|channel| {

@@ -53,9 +53,13 @@ async fn every_page_sends_the_same_headers_and_reading_it_changes_nothing() {
         let path = path(&page, &project, &check, &channel);
         for method in ["GET", "HEAD"] {
             let answer = browse(&server, method, &path, &[]).await;
-            // An example names no user, key or link, and there are no accounts here.
-            let names_nothing =
-                path.contains("/0000") || path.ends_with("/0/") || path.starts_with("/account/");
+            // An example names no user, key, link or status page, and there are no accounts here.
+            let names_nothing = path.contains("/0000")
+                || path.ends_with("/0/")
+                || ["/account/", "/status/"]
+                    .iter()
+                    .any(|start| path.starts_with(start))
+                || matches!(page, Page::EditStatusPage(..));
             let expected = match page.get() {
                 Some(_) if names_nothing => &[404, 303][..],
                 Some(_) => &[200, 303],

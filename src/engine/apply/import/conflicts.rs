@@ -10,7 +10,7 @@ use super::super::WorkingState;
 use super::finish::{MAX_CONFLICTS_SHOWN, ReplacedProjects};
 use super::sorted_import::SortedImport;
 use crate::domain::ids::ProjectId;
-use crate::domain::import_contents::{ImportedKey, ImportedKeySecret};
+use crate::domain::import_contents::{ImportedKey, ImportedKeySecret, ImportedProject};
 use crate::domain::legacy_keys::LegacyKey;
 use crate::domain::project::{KeyAccess, KeySecret};
 
@@ -104,6 +104,9 @@ enum UniqueProperty {
     Project,
     ProjectName,
     BadgeKey,
+    StatusPage,
+    StatusPageAddress,
+    StatusPageDomain,
     Key,
     Channel,
     Window,
@@ -175,6 +178,7 @@ impl<'a> ConflictFinder<'a> {
                     )
                 });
             }
+            self.find_status_page_conflicts(project);
             let is_first = self.is_first(UniqueProperty::Project, &project.uuid)
                 && self.is_first(UniqueProperty::ProjectName, &name)
                 && self.is_first(UniqueProperty::BadgeKey, &project.badge_key);
@@ -183,6 +187,38 @@ impl<'a> ConflictFinder<'a> {
                     format!(
                         "two imported projects share the name, the UUID or the badge key of \
                         {name:?}"
+                    )
+                });
+            }
+        }
+    }
+
+    /// Finds status pages whose UUID, address or domain another one has.
+    fn find_status_page_conflicts(&mut self, project: &ImportedProject) {
+        let name = project.name.as_str();
+        for page in &project.status_pages {
+            let mut existing = self
+                .state
+                .projects()
+                .filter(|existing| !self.replaced.contains(existing.project.id))
+                .flat_map(|existing| &existing.project.status_pages);
+            let domain = page.domain.as_ref();
+            let is_taken = existing.any(|other| {
+                other.uuid == page.uuid
+                    || other.address == page.address
+                    || domain.is_some() && other.domain.as_ref() == domain
+            });
+            let is_first = self.is_first(UniqueProperty::StatusPage, &page.uuid)
+                & self.is_first(UniqueProperty::StatusPageAddress, &page.address.as_str())
+                & domain.is_none_or(|domain| {
+                    self.is_first(UniqueProperty::StatusPageDomain, &domain.as_str())
+                });
+            if is_taken || !is_first {
+                self.conflicts.add(|| {
+                    format!(
+                        "another status page has the UUID, the address or the domain of {:?} in \
+                        the project {name:?}",
+                        page.title.as_str()
                     )
                 });
             }

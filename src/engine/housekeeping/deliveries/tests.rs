@@ -18,6 +18,7 @@ fn state(projects: &[u64]) -> State {
             badge_key,
             legacy_badge: None,
             import: None,
+            status_pages: Vec::new(),
         };
         state.apply(&Change::Project(std::sync::Arc::new(project)));
     }

@@ -1,45 +1,63 @@
 //! Uptime history on the page of a check: a bar of days, and a table of months.
 
 use super::timeline::AxisTick;
+use crate::domain::check::Check;
+use crate::domain::flip::Flip;
 use crate::domain::formatting::{TimeFormatter, format_duration};
-use crate::domain::uptime::{UptimeHistory, UptimePeriod};
+use crate::domain::timestamp::Timestamp;
+use crate::domain::uptime::{MAX_FLIPS, UptimeHistory, UptimePeriod};
+use crate::engine::Handle;
+use crate::store::StoreError;
 
 /// Width of a day in the picture, including the space after it.
-const DAY_WIDTH: usize = 8;
+pub(crate) const DAY_WIDTH: usize = 8;
 /// Height of the picture.
-pub(super) const HEIGHT: i64 = 32;
+pub(crate) const HEIGHT: i64 = 32;
+/// Number of months before the current one whose flips are shown.
+const FLIP_MONTHS: i64 = 2;
 /// Minimum height of the mark of a downtime.
 const MIN_MARK_HEIGHT: i64 = 5;
 
-pub(super) struct UptimeBar {
-    pub(super) width: usize,
+pub(crate) struct UptimeBar {
+    pub(crate) width: usize,
     /// First days of months.
-    pub(super) months: Vec<AxisTick>,
-    pub(super) days: Vec<UptimeDay>,
+    pub(crate) months: Vec<AxisTick>,
+    pub(crate) days: Vec<UptimeDay>,
 }
 
-pub(super) struct UptimeDay {
-    pub(super) x: usize,
+pub(crate) struct UptimeDay {
+    pub(crate) x: usize,
     /// True if the check was monitored on that day.
-    pub(super) is_known: bool,
+    pub(crate) is_known: bool,
     /// Height of the mark for its downtimes; 0: no mark.
-    pub(super) down: i64,
+    pub(crate) down: i64,
     /// Upper edge of that mark.
-    pub(super) top: i64,
+    pub(crate) top: i64,
     /// Description of the day.
-    pub(super) words: String,
+    pub(crate) words: String,
 }
 
 /// Figures of a month.
-pub(super) struct UptimeMonth {
-    pub(super) name: String,
-    pub(super) up: String,
-    pub(super) downtimes: String,
-    pub(super) down: String,
+pub(crate) struct UptimeMonth {
+    pub(crate) name: String,
+    pub(crate) up: String,
+    pub(crate) downtimes: String,
+    pub(crate) down: String,
+}
+
+/// Flips of a check that a history needs, newest first.
+pub(crate) fn recent_flips(
+    handle: &Handle,
+    check: &Check,
+    now: Timestamp,
+) -> Result<Vec<Flip>, StoreError> {
+    // In some zones a month begins up to half a day earlier.
+    let from = now.start_of_month(FLIP_MONTHS).plus_secs(-86_400);
+    handle.newest_flips(check, from, MAX_FLIPS)
 }
 
 /// Bar of the days of a history.
-pub(super) fn uptime_bar(history: &UptimeHistory, times: &TimeFormatter<'_>) -> UptimeBar {
+pub(crate) fn uptime_bar(history: &UptimeHistory, times: &TimeFormatter<'_>) -> UptimeBar {
     let day = |(place, day): (usize, &UptimePeriod)| {
         let share = if day.monitored > 0 {
             (i128::from(day.down) * i128::from(HEIGHT) / i128::from(day.monitored)) as i64
@@ -80,7 +98,7 @@ pub(super) fn uptime_bar(history: &UptimeHistory, times: &TimeFormatter<'_>) -> 
 }
 
 /// Months of a history, newest first.
-pub(super) fn monthly_uptime(
+pub(crate) fn monthly_uptime(
     history: &UptimeHistory,
     times: &TimeFormatter<'_>,
 ) -> Vec<UptimeMonth> {
@@ -98,7 +116,7 @@ pub(super) fn monthly_uptime(
 }
 
 /// Uptime over all months.
-pub(super) fn overall_uptime(history: &UptimeHistory) -> Option<String> {
+pub(crate) fn overall_uptime(history: &UptimeHistory) -> Option<String> {
     let sum = |of: fn(&UptimePeriod) -> i64| history.months.iter().map(of).sum();
     let first = *history.months.first()?;
     UptimePeriod {

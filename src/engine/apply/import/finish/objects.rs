@@ -281,5 +281,6 @@ pub(super) fn build_project(
             is_on_trial,
             outage,
         }),
+        status_pages: imported.status_pages.clone(),
     }
 }

@@ -126,6 +126,7 @@ fn project(name: &str) -> Arc<Project> {
         badge_key: "badge".into(),
         legacy_badge: None,
         import: None,
+        status_pages: Vec::new(),
     })
 }
 
