@@ -146,8 +146,8 @@ fn percent_decode(text: &str) -> Option<String> {
         .map(std::borrow::Cow::into_owned)
 }
 
-/// Entity tags of the versions that the client has, without the mark of weak ones (RFC 9110, section
-/// 13.1.2). A proxy that compresses makes tags weak, and `If-None-Match` compares weakly.
+/// Entity tags of the versions that the client has, without the mark of weak ones (RFC 9110,
+/// section 13.1.2). A proxy that compresses makes tags weak, and `If-None-Match` compares weakly.
 pub(crate) fn known_tags(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers
         .get_all(IF_NONE_MATCH)

@@ -21,7 +21,7 @@ const MAX_CHOICES: usize = 1000;
 struct BadgesPage {
     layout: Layout,
     page_url: String,
-    /// URL of the list of status pages, for those who may change it.
+    /// URL of the list of status pages, if the viewer may see it.
     status_pages: Option<String>,
     /// Subject of the badge: `all`, `tag:` with a tag, or `check:` with a UUID.
     of: String,

@@ -248,7 +248,7 @@ impl Layout {
         matches!(self.page, Some(Page::Windows(_)))
     }
 
-    /// True on the page of badges, and on those of status pages, which it leads to.
+    /// True on the page of badges, and on the pages of status pages.
     pub(crate) fn is_on_badges(&self) -> bool {
         matches!(
             self.page,

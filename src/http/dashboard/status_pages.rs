@@ -20,7 +20,7 @@ use crate::operations::{OperationError, status_page};
 #[template(path = "status_pages.html", config = "src/http/dashboard/askama.toml")]
 struct StatusPageList {
     layout: Layout,
-    rows: Vec<StatusPageRow>,
+    rows: Vec<StatusPageListItem>,
     form: StatusPageForm,
 }
 
@@ -28,13 +28,13 @@ struct StatusPageList {
 #[template(path = "status_page.html", config = "src/http/dashboard/askama.toml")]
 struct StatusPageSettings {
     layout: Layout,
-    row: StatusPageRow,
+    row: StatusPageListItem,
     list: String,
     form: StatusPageForm,
 }
 
 /// A status page in the list.
-struct StatusPageRow {
+struct StatusPageListItem {
     title: String,
     /// Its public URL.
     url: String,
@@ -192,7 +192,7 @@ fn render_list(
     let html = HtmlPage::from_template(&StatusPageList {
         layout: request.layout("Status pages"),
         rows: rows
-            .map(|(page, count)| StatusPageRow::new(request, project.uuid, page, count))
+            .map(|(page, count)| StatusPageListItem::new(request, project.uuid, page, count))
             .collect(),
         form: new_form(request, action, input, error, "Create status page"),
     });
@@ -215,7 +215,7 @@ fn render_settings(
     let action = request.page_url(&Page::EditStatusPage(project.uuid, uuid));
     let html = HtmlPage::from_template(&StatusPageSettings {
         layout: request.layout("Status page"),
-        row: StatusPageRow::new(request, project.uuid, page, 0),
+        row: StatusPageListItem::new(request, project.uuid, page, 0),
         list: request.page_url(&Page::StatusPages(project.uuid)),
         form: new_form(request, action, input, error, "Save"),
     });
@@ -243,7 +243,7 @@ fn new_form(
     }
 }
 
-impl StatusPageRow {
+impl StatusPageListItem {
     fn new(request: &PageRequest, project: Uuid, page: &StatusPage, count: usize) -> Self {
         let tags: Vec<_> = page.tags.iter().collect();
         let public_page = Page::PublicStatus(page.address.clone());

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::check::ImportCheckRow;
-use super::status_page::StatusPageRow;
+use super::status_page::{StatusPageRow, parse_pages};
 use super::user::ImportUserRow;
 use super::{decode_bytes, encode_bytes, source_text};
 use crate::channels;
@@ -26,7 +26,6 @@ use crate::domain::project::{
     SecretHash,
 };
 use crate::domain::schedule::Schedule;
-use crate::domain::status_page::{MAX_STATUS_PAGES, StatusPageError};
 use crate::domain::text::{Name, Tags};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
@@ -408,9 +407,6 @@ impl ImportItemRow {
                 ping_log_limit,
                 status_pages,
             } => {
-                if status_pages.len() > MAX_STATUS_PAGES {
-                    return Err(StatusPageError::TooMany.to_string());
-                }
                 if badge_key.is_empty()
                     || badge_key.len() > MAX_BADGE_KEY_BYTES
                     || badge_key.contains('/')
@@ -428,10 +424,7 @@ impl ImportItemRow {
                         .transpose()?,
                     check_limit,
                     ping_log_limit,
-                    status_pages: status_pages
-                        .into_iter()
-                        .map(StatusPageRow::into_page)
-                        .collect::<Result<_, _>>()?,
+                    status_pages: parse_pages(status_pages)?,
                     keys: Vec::new(),
                     channels: Vec::new(),
                     windows: Vec::new(),

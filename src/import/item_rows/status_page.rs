@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::domain::status_page::{
-    StatusPage, StatusPageAddress, StatusPageDomain, StatusPageTitle,
+    MAX_STATUS_PAGES, StatusPage, StatusPageAddress, StatusPageDomain, StatusPageError,
+    StatusPageTitle,
 };
 use crate::domain::text::Tags;
 
@@ -37,7 +38,7 @@ impl StatusPageRow {
     ///
     /// # Errors
     /// If a field is invalid.
-    pub(super) fn into_page(self) -> Result<StatusPage, &'static str> {
+    fn into_page(self) -> Result<StatusPage, &'static str> {
         Ok(StatusPage {
             uuid: self.uuid,
             address: StatusPageAddress::parse(&self.address)?,
@@ -50,4 +51,16 @@ impl StatusPageRow {
                 .transpose()?,
         })
     }
+}
+
+/// Parses the status pages of a project.
+///
+/// # Errors
+/// If there are too many, or a field is invalid.
+pub(super) fn parse_pages(rows: Vec<StatusPageRow>) -> Result<Vec<StatusPage>, String> {
+    if rows.len() > MAX_STATUS_PAGES {
+        return Err(StatusPageError::TooMany.to_string());
+    }
+    let pages: Result<_, _> = rows.into_iter().map(StatusPageRow::into_page).collect();
+    Ok(pages?)
 }

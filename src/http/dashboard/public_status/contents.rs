@@ -70,14 +70,14 @@ struct Incident {
 
 /// Numbers of checks by status.
 #[derive(Default)]
-struct StatusCounts {
+struct PublicCounts {
     up: usize,
     late: usize,
     down: usize,
     unmonitored: usize,
 }
 
-impl StatusCounts {
+impl PublicCounts {
     fn add(&mut self, status: VisibleStatus) {
         *match status {
             VisibleStatus::Up => &mut self.up,
@@ -123,7 +123,7 @@ pub(super) fn render(
             checks.push(check);
         }
     });
-    let mut counts = StatusCounts::default();
+    let mut counts = PublicCounts::default();
     for check in &checks {
         counts.add(visible_status(check, now));
     }
@@ -208,7 +208,7 @@ fn severity(status: VisibleStatus) -> u8 {
     }
 }
 
-/// Word of a status: those of badges, and one for checks that wait for no ping.
+/// Word of a status. Badges have the same words, except for checks that wait for no ping.
 fn word(status: VisibleStatus) -> &'static str {
     match status {
         VisibleStatus::Up => "up",
