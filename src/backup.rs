@@ -20,7 +20,7 @@ use crate::engine::{Handle, ServerLocation, Throttle};
 use crate::store::{DatabaseRestore, Inspection, InspectionReport, StoreError};
 use crate::util::random::Random;
 pub use file::{BackupFileWriter, open_backup, read_backup};
-pub use scheduler::{BackupSchedule, BackupScheduler};
+pub use scheduler::{BackupControl, BackupFile, BackupSchedule, BackupScheduler};
 use stream::{BackupReader, BackupWriter};
 
 /// Maximum duration of a backup, without its pauses. Pages that are freed during a backup are not

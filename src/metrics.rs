@@ -400,6 +400,16 @@ impl Metrics {
         self.update_backup_status(|status| status.record_backup(at));
     }
 
+    /// Records the time at which the next backup is due.
+    pub fn plan_backup(&self, next: Timestamp) {
+        self.update_backup_status(|status| status.next = Some(next));
+    }
+
+    /// Records that a backup is being made since `at`.
+    pub fn record_backup_start(&self, at: Timestamp) {
+        self.update_backup_status(|status| status.running = Some(at));
+    }
+
     /// Records a failed backup and the reason.
     pub fn record_backup_failure(&self, at: Timestamp, reason: String) {
         self.update_backup_status(|status| status.record_failure(at, reason));

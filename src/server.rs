@@ -272,7 +272,7 @@ fn run_engine(
 }
 
 async fn serve(
-    config: ServerConfig,
+    mut config: ServerConfig,
     (listeners, hangups, mut signals): (Listeners, HangupCount, StopSignals),
     (handle, last_progress): (Handle, LastActivity),
     outbound: Outbound,
@@ -341,7 +341,8 @@ async fn serve(
         .backups
         .clone()
         .map(|schedule| BackupScheduler::start(handle.clone(), schedule));
-    let _backups = backups.transpose().map_err(ServeError::System)?;
+    let backups = backups.transpose().map_err(ServeError::System)?;
+    config.dashboard.backups = backups.as_ref().map(BackupScheduler::control);
     log_start(&listeners, &handle);
     let (stop, stopped) = watch::channel(false);
     let cores = available_parallelism().map_or(1, NonZero::get);

@@ -1,9 +1,12 @@
 //! Scheduled backups: the server makes one after each interval and keeps the newest.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 
@@ -36,7 +39,68 @@ pub struct BackupSchedule {
 /// Handle to the thread that makes scheduled backups. The thread ends soon after the handle is
 /// dropped.
 pub struct BackupScheduler {
-    _wake: Sender<()>,
+    control: BackupControl,
+}
+
+/// Access to the scheduled backups of a running server.
+#[derive(Clone)]
+pub struct BackupControl {
+    schedule: Arc<BackupSchedule>,
+    wake: Sender<()>,
+    is_requested: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for BackupControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.schedule.fmt(f)
+    }
+}
+
+/// A finished backup in the directory of scheduled backups.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BackupFile {
+    /// Name of the file.
+    pub name: String,
+    /// Start time of the backup.
+    pub at: Timestamp,
+    /// Size in bytes.
+    pub bytes: u64,
+}
+
+impl BackupControl {
+    /// Schedule of the backups.
+    pub fn schedule(&self) -> &BackupSchedule {
+        &self.schedule
+    }
+
+    /// Starts a backup now, or after the one that is being made.
+    pub fn request_backup(&self) {
+        self.is_requested.store(true, Ordering::Release);
+        // The receiver is gone once the server has stopped.
+        let _ = self.wake.send(());
+    }
+
+    /// Finished backups of this database, newest first.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn files(&self, handle: &Handle) -> io::Result<Vec<BackupFile>> {
+        let listed = BackupDirectory::list(handle, &self.schedule.directory)?;
+        let mut files = Vec::new();
+        for (at, path) in listed.oldest_first(handle.now()).into_iter().rev() {
+            // A file may be removed meanwhile.
+            let Ok(found) = fs::metadata(&path) else {
+                continue;
+            };
+            let name = path.file_name().unwrap_or_default();
+            files.push(BackupFile {
+                name: name.to_string_lossy().into_owned(),
+                at,
+                bytes: found.len(),
+            });
+        }
+        Ok(files)
+    }
 }
 
 impl BackupScheduler {
@@ -51,6 +115,12 @@ impl BackupScheduler {
         handle.metrics().enable_backups(newest);
         let (wake, woken) = mpsc::channel();
         let wake_on_move = wake.clone();
+        let control = BackupControl {
+            schedule: Arc::new(schedule.clone()),
+            wake,
+            is_requested: Arc::default(),
+        };
+        let is_requested = Arc::clone(&control.is_requested);
         handle.clock().on_move(move || {
             // The receiver is gone once the server has stopped.
             let _ = wake_on_move.send(());
@@ -65,8 +135,10 @@ impl BackupScheduler {
                     let due = newest
                         .filter(|at| !at.is_ahead_of(now))
                         .map_or(now, |at| at.plus_micros(to_micros(schedule.interval)));
-                    let wait = due.max(not_before).micros_since(now);
-                    if wait > 0 {
+                    let next = due.max(not_before);
+                    handle.metrics().plan_backup(next);
+                    let wait = next.micros_since(now);
+                    if !is_requested.swap(false, Ordering::AcqRel) && wait > 0 {
                         match woken.recv_timeout(
                             CLOCK_POLL_INTERVAL.min(Duration::from_micros(wait.unsigned_abs())),
                         ) {
@@ -74,6 +146,7 @@ impl BackupScheduler {
                             Ok(()) | Err(RecvTimeoutError::Timeout) => continue,
                         }
                     }
+                    handle.metrics().record_backup_start(now);
                     match run_attempt(|| create_backup(&handle, &schedule, now)) {
                         Ok(()) => {
                             newest = Some(now);
@@ -92,7 +165,14 @@ impl BackupScheduler {
                     }
                 }
             })?;
-        Ok(Self { _wake: wake })
+        Ok(Self { control })
+    }
+}
+
+impl BackupScheduler {
+    /// Access to the backups, for as long as the server runs.
+    pub fn control(&self) -> BackupControl {
+        self.control.clone()
     }
 }
 

@@ -140,6 +140,7 @@ impl DashboardFlags {
             session_days: self.session_days,
             proxy_auth: proxy_auth.transpose()?,
             default_zone: zone,
+            backups: None,
             mail_domain: None,
         })
     }

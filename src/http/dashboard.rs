@@ -35,6 +35,7 @@ mod account;
 mod account_lists;
 mod add_project;
 mod assets;
+mod backups;
 mod badges;
 mod browser_security;
 mod channels;
@@ -86,6 +87,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
+use crate::backup::BackupControl;
 use crate::domain::timezone::Timezone;
 use crate::engine::Handle;
 use crate::http::common::reply::HttpError;
@@ -134,6 +136,8 @@ pub struct DashboardConfig {
     pub proxy_auth: Option<ProxyAuth>,
     /// Time zone for users who have chosen none.
     pub default_zone: Timezone,
+    /// Scheduled backups. `None`: there are none.
+    pub backups: Option<BackupControl>,
     /// Domain for which mail is accepted. `None`: no mail is accepted.
     pub mail_domain: Option<Box<str>>,
 }
@@ -147,6 +151,7 @@ impl DashboardConfig {
             session_days: 30,
             proxy_auth: None,
             default_zone: Timezone::utc(),
+            backups: None,
             mail_domain: None,
         }
     }

@@ -10,6 +10,10 @@ pub struct BackupStatus {
     /// Time since which backups fail, and the last reason. `None`: the last attempt succeeded, or
     /// there was no attempt yet.
     pub failing: Option<(Timestamp, String)>,
+    /// Time at which the next backup is due. `None` until it is known.
+    pub next: Option<Timestamp>,
+    /// Start time of the backup that is being made.
+    pub running: Option<Timestamp>,
 }
 
 impl BackupStatus {
@@ -17,7 +21,7 @@ impl BackupStatus {
     pub(super) fn record_backup(&mut self, at: Timestamp) {
         *self = Self {
             newest: Some(at),
-            failing: None,
+            ..Self::default()
         };
     }
 
@@ -25,6 +29,7 @@ impl BackupStatus {
     pub(super) fn record_failure(&mut self, at: Timestamp, reason: String) {
         let since = self.failing.as_ref().map_or(at, |(since, _)| *since);
         self.failing = Some((since, reason));
+        self.running = None;
     }
 }
 
@@ -42,7 +47,8 @@ mod tests {
             status,
             BackupStatus {
                 newest: None,
-                failing: Some((at(10), "two".into()))
+                failing: Some((at(10), "two".into())),
+                ..BackupStatus::default()
             }
         );
         status.record_backup(at(30));
@@ -50,7 +56,8 @@ mod tests {
             status,
             BackupStatus {
                 newest: Some(at(30)),
-                failing: None
+                failing: None,
+                ..BackupStatus::default()
             }
         );
         status.record_failure(at(40), "three".into());
@@ -58,7 +65,8 @@ mod tests {
             status,
             BackupStatus {
                 newest: Some(at(30)),
-                failing: Some((at(40), "three".into()))
+                failing: Some((at(40), "three".into())),
+                ..BackupStatus::default()
             }
         );
     }

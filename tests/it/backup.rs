@@ -346,7 +346,27 @@ fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
     wait_until("it is tried again", || {
         newest().is_some_and(|at| at > begun.plus_secs(4 * 86_400))
     });
-    drop(keeper);
+    // A user requests one, which does not wait for its time.
+    engine.clock.advance_secs(3_600);
+    let control = keeper.control();
+    control.request_backup();
+    wait_until("it is made at once", || {
+        newest() == Some(engine.handle.now())
+    });
+    let status = engine.handle.metrics().backup_status().unwrap();
+    assert_eq!((status.running, status.failing), (None, None));
+    let files = control.files(&engine.handle).unwrap();
+    assert_eq!(files.len(), 2);
+    assert_eq!(Some(files[0].at), newest());
+    assert!(
+        files[0].at > files[1].at && files[0].bytes > 100,
+        "{files:?}"
+    );
+    wait_until("the next one follows a day later", || {
+        let status = engine.handle.metrics().backup_status().unwrap();
+        status.next == newest().map(|newest| newest.plus_secs(86_400))
+    });
+    drop((keeper, control));
     // The next start continues from the existing files.
     let newest_backup = newest();
     engine.handle.metrics().enable_backups(None);

@@ -20,10 +20,10 @@ use super::page_request::{PageRequest, PendingRequest, Query};
 use super::page_response::{HtmlPage, PageResponse};
 use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight, Scope};
 use super::{
-    DashboardState, account, account_lists, add_project, assets, badges, channels, chapters, check,
-    check_list, choose_password, deliveries, export_project, live_updates, machines, project_list,
-    project_settings, public_status, search, second_step, session_expired, sign_in, status_pages,
-    system, totp, undo, users, viewer, windows,
+    DashboardState, account, account_lists, add_project, assets, backups, badges, channels,
+    chapters, check, check_list, choose_password, deliveries, export_project, live_updates,
+    machines, project_list, project_settings, public_status, search, second_step, session_expired,
+    sign_in, status_pages, system, totp, undo, users, viewer, windows,
 };
 use crate::http::common::client_address::Peer;
 use crate::http::common::reply::{self, HttpReply};
@@ -59,6 +59,7 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::Deliveries(_) => deliveries::show(request),
         Page::System() => system::show(request),
         Page::Machines() => machines::show(request),
+        Page::Backups() => Ok(backups::show(request)),
         Page::Users() => users::show(request),
         Page::User(user) => users::show_user(request, *user),
         Page::Search() => search::show(request),
@@ -138,6 +139,7 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::AccountPassword() => account::set_password(&request, &form).await,
         Page::AccountSessions() => account::end_sessions(&request, &form).await,
         Page::Backup() => system::send_backup(request, form).await,
+        Page::Backups() => Ok(backups::start(&request)),
         Page::AddCheck(_) => check::submit_new_check(request, form).await,
         Page::EditCheck(_) => check::update_check(request, form).await,
         Page::PauseCheck(_) => check::pause(&request, &form).await,

@@ -92,6 +92,10 @@ const FLASH_MESSAGES: &[FlashMessage] = &[
         text: "Status page deleted. Its address no longer works.",
     },
     FlashMessage {
+        code: "backup-started",
+        text: "A backup is being made. The list shows it once it is complete and verified.",
+    },
+    FlashMessage {
         code: "delivery-retried",
         text: "Queued again. The list shows the result.",
     },

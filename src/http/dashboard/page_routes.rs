@@ -244,6 +244,8 @@ pages! {
     System() of Scope::Server, ["system"], get Owner;
     /// Machines of the cluster.
     Machines() of Scope::Server, ["system" "machines"], get Owner;
+    /// Scheduled backups of the server.
+    Backups() of Scope::Server, ["system" "backups"], get Owner, post Owner;
     /// Backup of the server.
     Backup() of Scope::Server, ["system" "backup"], post Owner;
     /// Search over all projects.

@@ -200,7 +200,8 @@ fn page_results(request: &PageRequest, current: Option<&Project>) -> Vec<SearchR
     );
     if request.viewer.is_allowed(RequiredRight::Owner, None) {
         add("Page", "Users", "invite", Page::Users());
-        add("Page", "System", "backup, memory", Page::System());
+        add("Page", "System", "database, connection", Page::System());
+        add("Page", "Backups", "", Page::Backups());
         add("Action", "New project", "", Page::AddProject());
     }
     for chapter in CHAPTERS {

@@ -44,6 +44,8 @@ struct SystemPage {
     /// Number of commands that wait for the writer, and its maximum.
     queue: (u64, usize),
     backup: String,
+    /// URL of the list of backups.
+    all_backups: String,
     backups: BackupSummary,
     asks_password: bool,
     backup_error: Option<&'static str>,
@@ -61,7 +63,7 @@ struct SystemPage {
 }
 
 /// Status of automatic backups.
-enum BackupSummary {
+pub(super) enum BackupSummary {
     Off,
     /// No backup was due yet.
     Pending,
@@ -71,17 +73,19 @@ enum BackupSummary {
 }
 
 impl BackupSummary {
-    fn from_status(status: Option<BackupStatus>, times: &TimeFormatter<'_>) -> Self {
+    pub(super) fn from_status(status: Option<BackupStatus>, times: &TimeFormatter<'_>) -> Self {
         let when = |at| DisplayTime::relative(at, times);
         match status {
             None => Self::Off,
             Some(BackupStatus {
                 newest,
                 failing: Some((since, reason)),
+                ..
             }) => Self::Failing(when(since), reason, newest.map(when)),
             Some(BackupStatus {
                 newest,
                 failing: None,
+                ..
             }) => newest.map_or(Self::Pending, |newest| Self::Succeeded(when(newest))),
         }
     }
@@ -131,6 +135,7 @@ fn render_page(request: &PageRequest, backup_error: Option<&'static str>) -> Htm
         file: request.handle().file_bytes().map(format_size),
         queue: request.handle().queue_depth(),
         backup: request.page_url(&Page::Backup()),
+        all_backups: request.page_url(&Page::Backups()),
         backups: BackupSummary::from_status(
             request.handle().metrics().backup_status(),
             &request.time_formatter(),
