@@ -55,7 +55,7 @@ use store_slot::StoreSlot;
 use writer_watchdog::WriterActivity;
 
 pub use change_feed::{ChangeSet, ProjectSubscription};
-pub use channel_test::{ChannelTest, ChannelTestResult};
+pub use channel_test::{ChannelTest, ChannelTestResult, TestedChannel};
 pub use housekeeping::HousekeepingLimits;
 pub use replies::ReplyInbox;
 pub use stale_view::open_stale_view;

@@ -283,10 +283,7 @@ impl Notifier {
     fn begin_channel_tests(&mut self) {
         let now = self.now();
         while let Some(channel_test) = self.handle.next_channel_test() {
-            let Some(channel) = self
-                .handle
-                .with_state(|state| state.channel(channel_test.channel).cloned())
-            else {
+            let Some(channel) = channel_test.channel.find(&self.handle) else {
                 continue;
             };
             if self.scheduler.admit_channel_test(

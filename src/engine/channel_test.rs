@@ -1,7 +1,7 @@
 //! Queue of channel tests: API and CLI enqueue, the notifier executes.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
@@ -9,6 +9,7 @@ use tokio::sync::{Notify, oneshot};
 use super::Handle;
 use super::command::Unavailable;
 use crate::domain::ids::{ChannelId, ProjectId};
+use crate::domain::project::Channel;
 use crate::util::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 use crate::util::sync::lock;
 
@@ -19,10 +20,29 @@ const MAX_WAITING_TESTS: usize = 16;
 /// outgoing connections for alerts.
 const MAX_RUNNING_TESTS: usize = 4;
 
+/// Channel of a test.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TestedChannel {
+    /// Stored channel. The result is recorded.
+    Stored(ChannelId),
+    /// Channel as a form describes it, which is not stored. Nothing is recorded.
+    Draft(Arc<Channel>),
+}
+
+impl TestedChannel {
+    /// Returns the channel. `None`: it was deleted.
+    pub fn find(&self, handle: &Handle) -> Option<Arc<Channel>> {
+        match self {
+            Self::Stored(id) => handle.with_state(|state| state.channel(*id).cloned()),
+            Self::Draft(channel) => Some(Arc::clone(channel)),
+        }
+    }
+}
+
 /// Test of a channel that may now be sent.
 pub struct ChannelTest {
     /// Channel to test.
-    pub channel: ChannelId,
+    pub channel: TestedChannel,
     /// True if the message for a recovery is tested, instead of the one for a downtime.
     pub is_up_message: bool,
     /// Receives the result.
@@ -34,7 +54,7 @@ pub struct ChannelTest {
 /// Test that waits.
 struct WaitingChannelTest {
     project: ProjectId,
-    channel: ChannelId,
+    channel: TestedChannel,
     is_up_message: bool,
     reply: oneshot::Sender<ChannelTestResult>,
 }
@@ -89,7 +109,7 @@ impl Default for ChannelTestQueue {
 }
 
 impl Handle {
-    /// Requests a test of a channel. `is_up_message`: tests the message for a recovery.
+    /// Requests a test of a stored channel. `is_up_message`: tests the message for a recovery.
     ///
     /// # Errors
     /// If too many tests wait, of the project or in total.
@@ -98,13 +118,23 @@ impl Handle {
         channel: ChannelId,
         is_up_message: bool,
     ) -> Result<oneshot::Receiver<ChannelTestResult>, Unavailable> {
+        self.queue_channel_test(TestedChannel::Stored(channel), is_up_message)
+    }
+
+    /// Requests a test of a channel, stored or not.
+    ///
+    /// # Errors
+    /// As for [`request_channel_test`](Self::request_channel_test).
+    pub fn queue_channel_test(
+        &self,
+        channel: TestedChannel,
+        is_up_message: bool,
+    ) -> Result<oneshot::Receiver<ChannelTestResult>, Unavailable> {
         let (reply, result) = oneshot::channel();
         // A channel that is deleted in the meantime is not tested; the caller notices that.
-        let project = self.with_state(|state| {
-            state
-                .channel(channel)
-                .map_or(ProjectId(0), |channel| channel.project)
-        });
+        let project = channel
+            .find(self)
+            .map_or(ProjectId(0), |channel| channel.project);
         let mut waiting = lock(&self.0.channel_tests.waiting);
         let project_tests = waiting
             .iter()

@@ -24,7 +24,7 @@ use crate::domain::project::Channel;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 use crate::engine::command::{Command, DeliveryReport, SendOutcome};
-use crate::engine::{ChannelTest, ChannelTestResult, Handle};
+use crate::engine::{ChannelTest, ChannelTestResult, Handle, TestedChannel};
 use crate::outbound::{HttpRequest, HttpResponse, Outbound, SendError, Trust};
 pub(super) use secret_files::load_secrets;
 
@@ -162,12 +162,12 @@ impl MessageSender {
     pub(super) async fn run_channel_test(&self, channel_test: ChannelTest) {
         // The permit ends with this function.
         let ChannelTest {
-            channel: id,
+            channel: tested,
             is_up_message: up,
             reply,
             permit: _turn,
         } = channel_test;
-        let Some(channel) = self.handle.with_state(|state| state.channel(id).cloned()) else {
+        let Some(channel) = tested.find(&self.handle) else {
             return;
         };
         let now = self.handle.now();
@@ -213,13 +213,15 @@ impl MessageSender {
         };
         // First the log, which enables the channel again. A test that is not logged was still sent,
         // and the requester may be gone.
-        let report = DeliveryReport::of_test(id, sent, status);
-        let log = DeliveryReport {
-            sent_to: Some(channel),
-            recipients: attempt_result.recipients,
-            ..report
-        };
-        let _ = self.handle.call(Command::RecordChannelTest(log)).await;
+        if let TestedChannel::Stored(id) = tested {
+            let report = DeliveryReport::of_test(id, sent, status);
+            let log = DeliveryReport {
+                sent_to: Some(channel),
+                recipients: attempt_result.recipients,
+                ..report
+            };
+            let _ = self.handle.call(Command::RecordChannelTest(log)).await;
+        }
         let _ = reply.send(ChannelTestResult {
             duration,
             status,

@@ -16,7 +16,7 @@ use crate::engine::Handle;
 use crate::engine::command::{Command, NewChannel};
 use crate::engine::state::State;
 pub use status::{AlertingChannels, ChannelStatus, unnotified_reason};
-pub use test_message::{ChannelTestResults, MemberTestResult, TEST_TIMEOUT, test};
+pub use test_message::{ChannelTestResults, MemberTestResult, TEST_TIMEOUT, test, test_draft};
 
 /// Reason that is logged for a channel that an operator disabled.
 const DISABLED_REASON: &str = "it was disabled by the operator";

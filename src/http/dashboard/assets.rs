@@ -44,6 +44,7 @@ const JS: &str = "text/javascript; charset=utf-8";
 files! {
     "app.css" CSS;
     "app.js" JS;
+    "channel.js" JS;
     "chart.js" JS;
     "check.css" CSS;
     "check.js" JS;

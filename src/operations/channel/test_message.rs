@@ -9,7 +9,7 @@ use super::DISABLED_REASON;
 use crate::domain::channel::ChannelClass;
 use crate::domain::project::Channel;
 use crate::engine::command::Unavailable;
-use crate::engine::{ChannelTestResult, Handle};
+use crate::engine::{ChannelTestResult, Handle, TestedChannel};
 use crate::operations::OperationError;
 
 /// Time for which a client over HTTP waits for a test. The slowest kinds give up after 60 s.
@@ -43,11 +43,37 @@ pub struct MemberTestResult {
 /// stops.
 pub async fn test(
     handle: &Handle,
+    channel: &Arc<Channel>,
+    up: bool,
+) -> Result<ChannelTestResults, OperationError> {
+    test_as(handle, channel, TestedChannel::Stored(channel.id), up).await
+}
+
+/// Sends a test to a channel as a form describes it, like [`test()`]. Nothing is stored.
+///
+/// # Errors
+/// As for [`test()`].
+pub async fn test_draft(
+    handle: &Handle,
+    channel: &Arc<Channel>,
+) -> Result<ChannelTestResults, OperationError> {
+    test_as(
+        handle,
+        channel,
+        TestedChannel::Draft(Arc::clone(channel)),
+        false,
+    )
+    .await
+}
+
+async fn test_as(
+    handle: &Handle,
     channel: &Channel,
+    tested: TestedChannel,
     up: bool,
 ) -> Result<ChannelTestResults, OperationError> {
     if channel.settings.kind().class != ChannelClass::Group {
-        return test_one(handle, channel, up)
+        return test_one(handle, tested, up)
             .await
             .map(ChannelTestResults::Channel);
     }
@@ -69,9 +95,12 @@ pub async fn test(
         let result = match deadline.saturating_sub(handle.clock().uptime()) {
             _ if is_disabled() => Err(OperationError::DisabledByOperator),
             Duration::ZERO => Err(OperationError::NoTimeForTest),
-            left => timeout(left, test_one(handle, &channel, up))
-                .await
-                .unwrap_or(Err(OperationError::NoTestResult)),
+            left => timeout(
+                left,
+                test_one(handle, TestedChannel::Stored(channel.id), up),
+            )
+            .await
+            .unwrap_or(Err(OperationError::NoTestResult)),
         };
         tests.push(MemberTestResult { channel, result });
     }
@@ -89,13 +118,13 @@ fn is_disabled_by_operator(channel: &Channel) -> bool {
 
 async fn test_one(
     handle: &Handle,
-    channel: &Channel,
+    channel: TestedChannel,
     up: bool,
 ) -> Result<ChannelTestResult, OperationError> {
     let result = handle
-        .request_channel_test(channel.id, up)
+        .queue_channel_test(channel.clone(), up)
         .map_err(OperationError::Unavailable)?;
-    let is_gone = || handle.with_state(|state| state.channel(channel.id).is_none());
+    let is_gone = || channel.find(handle).is_none();
     // The notifier drops a test that can no longer be sent.
     result.await.map_err(|_| {
         if is_gone() {

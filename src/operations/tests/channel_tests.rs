@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::alerts::channel_of;
 use super::*;
-use crate::engine::ChannelTestResult;
+use crate::engine::{ChannelTestResult, TestedChannel};
 use crate::operations::channel::ChannelTestResults;
 
 #[test]
@@ -170,10 +170,14 @@ fn tests_of_channels_take_turns_with_other_projects() {
         .collect();
     assert_eq!(taken, [8, 4, 2, 1, 1, 0], "as much as is free");
     let next = || {
-        service
-            .handle
-            .next_channel_test()
-            .map(|trial| (channels.iter().position(|id| *id == trial.channel), trial))
+        service.handle.next_channel_test().map(|trial| {
+            (
+                channels
+                    .iter()
+                    .position(|id| trial.channel == TestedChannel::Stored(*id)),
+                trial,
+            )
+        })
     };
     let under_way: Vec<_> = std::iter::from_fn(&next).collect();
     assert_eq!(

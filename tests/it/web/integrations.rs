@@ -10,6 +10,7 @@ use overdue::engine::command::{Command, DeliveryReport, SendOutcome};
 use overdue::operations;
 use serde_json::{Value, json};
 
+use super::browser::Browser;
 use super::{browse, channel, post, project_uuid, visible_text};
 use crate::config::{ALLOW_NONE, parse_document};
 use crate::support::server::TestServer;
@@ -161,6 +162,71 @@ async fn a_test_shows_its_result_verbatim() {
             .contains("Not delivered: 500 &#60;Internal&#62; Server Error"),
         "{tested:?}"
     );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_test_before_saving_stores_nothing_and_keeps_the_input() {
+    let server = TestServer::start().await;
+    server.answer_tests(ChannelTestResult {
+        duration: Duration::from_millis(240),
+        status: 500,
+        error: Some("the answer was 500".into()),
+        missed: None,
+    });
+    let add = format!("/projects/{}/integrations/add/ntfy/", project_uuid(&server));
+    let form = [
+        ("name", "phone"),
+        ("topic", "backups-1"),
+        ("token", "tk_hidden"),
+        ("checks", "all"),
+        ("try", "1"),
+    ];
+    let tested = post(&server, &add, &form).await;
+    assert_eq!(tested.status, 200, "{tested:?}");
+    for part in [
+        "Not delivered: the answer was 500",
+        "value=\"backups-1\"",
+        "value=\"phone\"",
+    ] {
+        assert!(tested.text().contains(part), "{part}: {tested:?}");
+    }
+    assert!(!tested.text().contains("tk_hidden"), "{tested:?}");
+    assert!(channels(&server).await.is_empty());
+    // A script gets the result alone.
+    let mut script = Browser::new(&server);
+    script.headers.push(("X-Fragment".into(), "test".into()));
+    let fragment = script.send("POST", &add, &form).await;
+    assert_eq!(fragment.status, 200, "{fragment:?}");
+    assert!(
+        fragment.text().starts_with("<div id=\"test-result\""),
+        "{fragment:?}"
+    );
+    // Errors of the form are shown as when saving.
+    let wrong = post(
+        &server,
+        &add,
+        &[("topic", "a/b"), ("checks", "all"), ("try", "1")],
+    )
+    .await;
+    assert_eq!(wrong.status, 422, "{wrong:?}");
+    // An existing channel is tested with the changed settings and its stored secret.
+    let form = [
+        ("name", "phone"),
+        ("topic", "old"),
+        ("token", "tk_hidden"),
+        ("checks", "all"),
+    ];
+    assert_eq!(post(&server, &add, &form).await.status, 303);
+    let uuid = channels(&server).await[0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let edit = format!("/integrations/{uuid}/edit/");
+    let tested = post(&server, &edit, &[("topic", "new"), ("try", "1")]).await;
+    assert!(tested.text().contains("Not delivered"), "{tested:?}");
+    let stored = browse(&server, "GET", &edit, &[]).await;
+    assert!(stored.text().contains("value=\"old\""), "{stored:?}");
     server.stop().await;
 }
 

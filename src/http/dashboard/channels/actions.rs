@@ -42,7 +42,7 @@ pub(crate) async fn send_test(request: PageRequest) -> Result<PageResponse, Page
 
 pub(super) async fn test_channel(
     request: PageRequest,
-    channel: &Channel,
+    channel: &Arc<Channel>,
 ) -> Result<PageResponse, PageError> {
     let tested = timeout(
         TEST_TIMEOUT,

@@ -3,25 +3,41 @@
 use std::sync::Arc;
 
 use askama::Template;
+use tokio::time::timeout;
+use uuid::Uuid;
 
 use super::actions::{assign_checks, test_channel};
 use super::form_fields::{ChannelFormError, ChannelFormField, Input, form_fields, parse_pairs};
 use super::setting_labels::SettingGroup;
+use super::test_result_banners;
+use crate::domain::alert::ChannelHealth;
 use crate::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
+use crate::domain::ids::ChannelId;
 use crate::domain::project::{Channel, ChannelName};
+use crate::http::common::reply::HttpError;
 use crate::http::dashboard::form_data::FormData;
 use crate::http::dashboard::layout::Layout;
 use crate::http::dashboard::page_error::PageError;
-use crate::http::dashboard::page_messages::FlashMessage;
+use crate::http::dashboard::page_messages::{Banner, FlashMessage};
 use crate::http::dashboard::page_request::{PageRequest, Query};
 use crate::http::dashboard::page_response::{HtmlPage, PageResponse};
 use crate::http::dashboard::page_routes::Page;
+use crate::operations::channel::TEST_TIMEOUT;
 use crate::operations::{OperationError, channel};
+
+/// Results of a test that was sent before saving.
+#[derive(Template)]
+#[template(path = "_test_result.html", config = "src/http/dashboard/askama.toml")]
+struct TestResultFragment {
+    banners: Vec<Banner>,
+}
 
 #[derive(Template)]
 #[template(path = "channel.html", config = "src/http/dashboard/askama.toml")]
 struct ChannelFormPage {
     layout: Layout,
+    /// Results of a test that was sent before saving.
+    banners: Vec<Banner>,
     title: String,
     guide: &'static str,
     path: String,
@@ -76,17 +92,19 @@ impl ChannelFormPage {
     }
 }
 
+/// Name of the button that sends a test before saving.
+const TRY_BUTTON: &str = "try";
 /// Maximum number of tags that the form offers.
 const MAX_TAGS: usize = 200;
 
 /// Renders the form for a new channel.
 pub(crate) fn show_add(request: &PageRequest) -> Result<PageResponse, PageError> {
-    Ok(render_form(request, None, None)?.into())
+    Ok(render_form(request, None, None, Vec::new())?.into())
 }
 
 /// Renders the form of an existing channel.
 pub(crate) fn show_edit(request: &PageRequest) -> Result<PageResponse, PageError> {
-    Ok(render_form(request, None, None)?.into())
+    Ok(render_form(request, None, None, Vec::new())?.into())
 }
 
 /// Renders the form, with the stored or the submitted values.
@@ -94,6 +112,7 @@ fn render_form(
     request: &PageRequest,
     form: Option<&Query>,
     error: Option<ChannelFormError>,
+    banners: Vec<Banner>,
 ) -> Result<HtmlPage, PageError> {
     let channel = request.channel().ok();
     let kind = channel_kind(request)?;
@@ -137,8 +156,10 @@ fn render_form(
         .transports()
         .and_then(|transports| kind.delivery_obstacle(transports));
     let obstacle = obstacle.map(|obstacle| format!("the channel cannot deliver: {obstacle}"));
+    let layout = request.layout(format!("{what} {} channel", kind.title));
     let html = HtmlPage::from_template(&ChannelFormPage {
-        layout: request.layout(format!("{what} {} channel", kind.title)),
+        layout,
+        banners,
         title: format!("{what} channel: {}", kind.title),
         guide: kind.guide,
         path: request.page_url(&request.page),
@@ -199,7 +220,7 @@ async fn redisplay_form(
     let dashboard = Arc::clone(&request.dashboard);
     let html = dashboard
         .response_writer
-        .run_blocking(move || render_form(&request, Some(form.fields()), Some(error)))
+        .run_blocking(move || render_form(&request, Some(form.fields()), Some(error), Vec::new()))
         .await??;
     Ok(html.with_invalid_form().into())
 }
@@ -222,6 +243,18 @@ pub(crate) async fn create_channel(
         Err(error) => return redisplay_form(request, form, error).await,
     };
     let project = request.project()?.id;
+    if form.has(TRY_BUTTON) {
+        let draft = Channel {
+            id: ChannelId(0),
+            uuid: Uuid::nil(),
+            project,
+            name,
+            settings,
+            health: ChannelHealth::default(),
+            set_by_operator: false,
+        };
+        return try_draft(request, form, draft).await;
+    }
     let author = SettingsAuthor::Api;
     let created = channel::create(request.handle(), project, name, settings, author).await;
     let channel = match created {
@@ -249,18 +282,55 @@ pub(crate) async fn update_channel(
         }
         let update = SettingsUpdate::replace_all(parse_pairs(stored.kind(), Some(stored), fields)?);
         let applied = update.apply_to(stored)?;
-        Ok::<_, ChannelFormError>((name, (applied != *stored).then_some(update)))
+        let update = (applied != *stored).then_some((update, applied));
+        Ok::<_, ChannelFormError>((name, update))
     };
     let (name, settings) = match read() {
         Ok(read) => read,
         Err(error) => return redisplay_form(request, form, error).await,
     };
+    if form.has(TRY_BUTTON) {
+        let draft = Channel {
+            name,
+            settings: settings.map_or_else(|| stored.clone(), |(_, applied)| applied),
+            set_by_operator: false,
+            ..Channel::clone(&channel)
+        };
+        return try_draft(request, form, draft).await;
+    }
+    let settings = settings.map(|(update, _)| update);
     let author = SettingsAuthor::Api;
     let updated = channel::update(request.handle(), channel.id, Some(name), settings, author).await;
     match updated {
         Err(OperationError::Settings(error)) => redisplay_form(request, form, error.into()).await,
         updated => respond_or_test(request, Arc::from(updated?), &form, "saved").await,
     }
+}
+
+/// Sends a test with the settings of a form, which stay in the form and are not saved. A script
+/// gets the result alone.
+async fn try_draft(
+    request: PageRequest,
+    form: FormData,
+    draft: Channel,
+) -> Result<PageResponse, PageError> {
+    let draft = Arc::new(draft);
+    let tested = timeout(TEST_TIMEOUT, channel::test_draft(request.handle(), &draft))
+        .await
+        .map_err(|_| HttpError::Unavailable)?;
+    let banners = match &tested {
+        Ok(tested) => test_result_banners(tested),
+        Err(error) => vec![Banner::error(format!("No test was sent: {error}."))],
+    };
+    if &*request.fragment == "test" {
+        return Ok(HtmlPage::from_template(&TestResultFragment { banners }).into());
+    }
+    let dashboard = Arc::clone(&request.dashboard);
+    let html = dashboard
+        .response_writer
+        .run_blocking(move || render_form(&request, Some(form.fields()), None, banners))
+        .await??;
+    Ok(html.into())
 }
 
 /// Redirects to the list, after a test if the form asks for one.
