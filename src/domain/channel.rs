@@ -40,7 +40,9 @@ pub struct ChannelKind {
     pub fields: &'static [SettingField],
     /// True if only the operator of the server may create a channel of this kind.
     pub operator_only: bool,
-    /// Instructions for getting the values and other advice: sentences for people.
+    /// Steps that lead to the values, each without its number and its full stop.
+    pub steps: &'static [&'static str],
+    /// Other advice: sentences for people. May be empty if there are steps.
     pub guide: &'static str,
     /// Example settings with made-up values.
     pub example: &'static [(&'static str, &'static str)],
@@ -67,6 +69,14 @@ pub enum ChannelClass {
 }
 
 impl ChannelKind {
+    /// Steps with their numbers, and other advice, as one text.
+    pub fn instructions(&self) -> String {
+        let steps = (1..).zip(self.steps);
+        let steps = steps.map(|(number, step)| format!("{number}. {step}."));
+        let guide = Some(self.guide.to_owned()).filter(|guide| !guide.is_empty());
+        steps.chain(guide).collect::<Vec<_>>().join(" ")
+    }
+
     /// Settings that many kinds share, with a word for the kinds that have them.
     pub const COMMON_FIELDS: [(&'static str, &'static [SettingField]); 4] = [
         ("(any)", common_settings::ANY_KIND_FIELDS),
@@ -85,6 +95,7 @@ impl ChannelKind {
         transport: Transport::Http,
         fields: &[],
         operator_only: false,
+        steps: &[],
         guide: "",
         example: &[],
         validate: |_| Ok(()),

@@ -64,13 +64,28 @@ fn list() -> String {
             "\n### {}\n\nKind `{}`{aliases}; {class}.\n\n{}\n",
             kind.title,
             kind.name,
-            wrapped(kind.guide)
+            instructions(kind)
         )
         .unwrap();
         table(kind.fields, &mut out);
         writeln!(out, "\n```sh\n{}\n```", kind.example_command()).unwrap();
     }
     out
+}
+
+/// Steps as a numbered list, and other advice.
+fn instructions(kind: &ChannelKind) -> String {
+    let steps = (1..).zip(kind.steps);
+    let steps: Vec<_> = steps
+        .map(|(number, step)| wrapped(&format!("{number}. {step}")).replace('\n', "\n   "))
+        .collect();
+    let guide = Some(wrapped(kind.guide)).filter(|_| !kind.guide.is_empty());
+    let steps = Some(steps.join("\n")).filter(|steps| !steps.is_empty());
+    steps
+        .into_iter()
+        .chain(guide)
+        .collect::<Vec<_>>()
+        .join("\n\n")
 }
 
 /// Lines of at most 140 characters.

@@ -29,8 +29,11 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "maximum number of calls per day; 50 if left out",
             ),
         ],
-        guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; \
-                Phone numbers, Manage, Buy a number gives from.",
+        steps: &[
+            "Open https://console.twilio.com",
+            "The first page shows Account SID and Auth token",
+            "Phone numbers, Manage, Buy a number gives the number for from",
+        ],
         example: &[
             ("to", "+37120000000"),
             ("account", "AC0123456789abcdef0123456789abcdef"),

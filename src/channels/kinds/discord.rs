@@ -28,7 +28,11 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "id of a thread in the channel",
             ),
         ],
-        guide: "In Discord: Edit channel, Integrations, Webhooks, New webhook, Copy webhook URL.",
+        steps: &[
+            "In Discord, open the settings of the text channel: Edit channel",
+            "Integrations, Webhooks, New webhook",
+            "Copy webhook URL",
+        ],
         example: &[("url", "https://discord.com/api/webhooks/1/abc")],
         ..ChannelKind::DEFAULTS
     },

@@ -29,9 +29,12 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "API of a GitHub Enterprise server",
             ),
         ],
-        guide: "At https://github.com/settings/personal-access-tokens: Generate new token, choose \
-                the repository, and give it Issues: Read and write. An issue is opened when a \
-                check goes down. It is not closed automatically.",
+        steps: &[
+            "At https://github.com/settings/personal-access-tokens, choose Generate new token",
+            "Choose the repository",
+            "Give the token Issues: Read and write, and copy it",
+        ],
+        guide: "An issue is opened when a check goes down. It is not closed automatically.",
         example: &[("repo", "example/ops"), ("token", "github_pat_abc")],
         validate: |settings| {
             let is_name = |name: &str| {

@@ -19,8 +19,11 @@ pub(super) static KIND: KindDefinition = KindDefinition {
             SettingFieldType::SecretUrl,
             "webhook URL",
         )],
-        guide: "In Google Chat: the name of the space, Apps & integrations, Webhooks, Add webhook; \
-                copy its URL.",
+        steps: &[
+            "In Google Chat, open the menu at the name of the space",
+            "Apps & integrations, Webhooks, Add webhook",
+            "Copy its URL",
+        ],
         example: &[(
             "url",
             "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t",

@@ -31,8 +31,11 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "the same for up",
             ),
         ],
-        guide: "In Gotify: Apps, Create application; its token is shown in the list. url is the \
-                address at which you open Gotify.",
+        steps: &[
+            "In Gotify: Apps, Create application",
+            "Copy its token from the list",
+        ],
+        guide: "url is the address at which you open Gotify.",
         example: &[
             ("url", "https://gotify.example.org"),
             ("token", "AbCdEfGhIjKlMnO"),

@@ -38,9 +38,13 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "id (!...) or alias (#...) of the room",
             ),
         ],
-        guide: "Create an account for overdue and sign in once to get its access token (in \
-                Element: All settings, Help & About, Access token). Invite it to the room. The \
-                room's id is under Room settings, Advanced. Encrypted rooms are not supported.",
+        steps: &[
+            "Create an account for overdue and sign in once",
+            "In Element: All settings, Help & About shows its access token",
+            "Invite the account to the room",
+            "Copy the room's id from Room settings, Advanced",
+        ],
+        guide: "Encrypted rooms are not supported.",
         example: &[
             ("server", "https://matrix.example.org"),
             ("token", "syt_abc"),

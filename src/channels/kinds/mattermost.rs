@@ -24,8 +24,11 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "sender name of messages, if the server allows it",
             ),
         ],
-        guide: "In Mattermost: Integrations, Incoming webhooks, Add incoming webhook; copy \
-                its URL.",
+        steps: &[
+            "In Mattermost: Integrations, Incoming webhooks, Add incoming webhook",
+            "Choose the channel and save",
+            "Copy its URL",
+        ],
         example: &[("url", "https://chat.example.org/hooks/abc")],
         ..ChannelKind::DEFAULTS
     },

@@ -28,9 +28,13 @@ pub(super) static KIND: KindDefinition = KindDefinition {
             SettingFieldType::SecretUrl,
             "URL of the workflow",
         )],
-        guide: "In Teams: the channel's menu, Workflows, 'Send webhook alerts to a channel' (post \
-                to a channel when a webhook request is received); copy the URL at the end. Old \
-                webhook.office.com URLs of connectors no longer work.",
+        steps: &[
+            "In Teams, open the menu of the channel: Workflows",
+            "Choose 'Send webhook alerts to a channel' (post to a channel when a webhook request \
+             is received)",
+            "Copy the URL at the end",
+        ],
+        guide: "Old webhook.office.com URLs of connectors no longer work.",
         warnings: |settings| {
             let is_old = settings
                 .get("url")

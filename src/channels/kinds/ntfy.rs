@@ -67,9 +67,11 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "on: messages are Markdown, which phone apps show unformatted; off if left out",
             ),
         ],
-        guide: "Choose a topic that is hard to guess, or one on your own server, and subscribe to \
-                it in the app. On a server with accounts: Account, Access tokens, Create access \
-                token.",
+        steps: &[
+            "Choose a topic that is hard to guess, or one on your own server",
+            "Subscribe to it in the app",
+            "On a server with accounts: Account, Access tokens, Create access token",
+        ],
         example: &[("topic", "backups-x7Qm2")],
         validate,
         ignores_event: |settings, event| is_suppressed(settings, event, 0),

@@ -30,8 +30,12 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "region of the account",
             ),
         ],
-        guide: "In Opsgenie: the team, Integrations, Add integration, API; copy the key. Atlassian \
-                shuts Opsgenie down on 2027-04-05.",
+        steps: &[
+            "In Opsgenie, open the team: Integrations, Add integration",
+            "Choose API",
+            "Copy the key",
+        ],
+        guide: "Atlassian shuts Opsgenie down on 2027-04-05.",
         example: &[("key", "0123-abc")],
         ..ChannelKind::DEFAULTS
     },

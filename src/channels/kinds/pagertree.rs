@@ -26,8 +26,12 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                  Healthchecks",
             ),
         ],
-        guide: "In PagerTree: Integrations, New integration, Webhook; copy its URL. \
-                integration=healthchecks sends the same messages as Healthchecks.",
+        steps: &[
+            "In PagerTree: Integrations, New integration",
+            "Choose Webhook",
+            "Copy its URL",
+        ],
+        guide: "integration=healthchecks sends the same messages as Healthchecks.",
         example: &[("url", "https://api.pagertree.com/integration/int_abc")],
         ..ChannelKind::DEFAULTS
     },

@@ -36,8 +36,12 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "version of the Events API; v1 only for old keys",
             ),
         ],
-        guide: "In PagerDuty: Services, the service, Integrations, Add an integration, Events API \
-                v2; copy the integration key. region=eu is for accounts at eu.pagerduty.com.",
+        steps: &[
+            "In PagerDuty: Services, the service, Integrations",
+            "Add an integration, Events API v2",
+            "Copy the integration key",
+        ],
+        guide: "region=eu is for accounts at eu.pagerduty.com.",
         example: &[("key", "0123456789abcdef0123456789abcdef")],
         ..ChannelKind::DEFAULTS
     },

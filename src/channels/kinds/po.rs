@@ -48,9 +48,12 @@ pub(super) static KIND: KindDefinition = KindDefinition {
             ),
             SettingField::optional("sound", SettingFieldType::Line(40), "sound for down"),
         ],
-        guide: "At https://pushover.net: the user key is on the first page; Create an \
-                application/API token gives the token. With priority 2 the notification repeats \
-                every five minutes until a user acknowledges it, for at most three hours.",
+        steps: &[
+            "At https://pushover.net, copy the user key from the first page",
+            "Create an application/API token there, and copy the token",
+        ],
+        guide: "With priority 2 the notification repeats every five minutes until a user \
+                acknowledges it, for at most three hours.",
         example: &[
             ("token", "azGDORePK8gMaC0QOYAMyEEuzJnyUi"),
             ("user", "uQiRzpo4DXghDmr9QzzfQu27cmVRsG"),

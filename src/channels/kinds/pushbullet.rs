@@ -17,7 +17,10 @@ pub(super) static KIND: KindDefinition = KindDefinition {
             SettingFieldType::Secret(200),
             "access token",
         )],
-        guide: "At https://www.pushbullet.com: Settings, Account, Create access token.",
+        steps: &[
+            "At https://www.pushbullet.com: Settings, Account",
+            "Create access token, and copy it",
+        ],
         example: &[("token", "o.abc")],
         ..ChannelKind::DEFAULTS
     },

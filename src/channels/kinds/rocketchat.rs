@@ -20,8 +20,11 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "another #channel or @user",
             ),
         ],
-        guide: "In Rocket.Chat: Workspace, Integrations, New, Incoming; enable it, choose the \
-                channel and the user to post as, save, and copy the webhook URL.",
+        steps: &[
+            "In Rocket.Chat: Workspace, Integrations, New, Incoming",
+            "Enable it, and choose the channel and the user to post as",
+            "Save, and copy the webhook URL",
+        ],
         example: &[("url", "https://chat.example.org/hooks/1/abc")],
         ..ChannelKind::DEFAULTS
     },

@@ -41,10 +41,13 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "rpc: signal-cli itself; rest: signal-cli-rest-api",
             ),
         ],
-        guide: "Run signal-cli with an account of its own: signal-cli -a +37120000000 daemon \
-                --http 127.0.0.1:8080. to takes phone numbers, user names (u:name.01) and group \
-                ids (signal-cli listGroups). api=rest is for signal-cli-rest-api, which needs \
-                account.",
+        steps: &[
+            "Run signal-cli with an account of its own: signal-cli -a +37120000000 daemon --http \
+             127.0.0.1:8080",
+            "Give its address as url",
+        ],
+        guide: "to takes phone numbers, user names (u:name.01) and group ids (signal-cli \
+                listGroups). api=rest is for signal-cli-rest-api, which needs account.",
         example: &[("url", "http://127.0.0.1:8080"), ("to", "+37120000000")],
         validate: |settings| match (settings.get("api"), settings.get("account")) {
             (Some("rest"), None) => {

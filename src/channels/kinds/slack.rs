@@ -38,8 +38,12 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "sender name of messages, if the workspace allows it",
             ),
         ],
-        guide: "At https://api.slack.com/apps: Create new app, Incoming webhooks, Activate, Add \
-                new webhook to workspace; choose the channel there and copy the webhook URL.",
+        steps: &[
+            "At https://api.slack.com/apps, choose Create new app",
+            "Incoming webhooks, Activate",
+            "Add new webhook to workspace, and choose the channel there",
+            "Copy the webhook URL",
+        ],
         example: &[("url", "https://hooks.slack.com/services/T0/B0/abc")],
         ..ChannelKind::DEFAULTS
     },

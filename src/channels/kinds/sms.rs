@@ -35,9 +35,12 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "maximum number of messages per day; 50 if left out",
             ),
         ],
-        guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; \
-                Phone numbers, Manage, Buy a number gives from. service is the SID of a messaging \
-                service (MG...).",
+        steps: &[
+            "Open https://console.twilio.com",
+            "The first page shows Account SID and Auth token",
+            "Phone numbers, Manage, Buy a number gives the number for from",
+        ],
+        guide: "service is the SID of a messaging service (MG...).",
         example: &[
             ("to", "+37120000000"),
             ("account", "AC0123456789abcdef0123456789abcdef"),

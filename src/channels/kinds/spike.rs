@@ -26,9 +26,14 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                  Healthchecks",
             ),
         ],
-        guide: "In Spike: the service, Integrations, Add integration, Webhook; copy its URL. Spike \
-                identifies an incident by its title, so renaming a check that is down leaves its \
-                incident open. integration=healthchecks sends the same messages as Healthchecks.",
+        steps: &[
+            "In Spike, open the service: Integrations, Add integration",
+            "Choose Webhook",
+            "Copy its URL",
+        ],
+        guide: "Spike identifies an incident by its title, so renaming a check that is down leaves \
+                its incident open. integration=healthchecks sends the same messages as \
+                Healthchecks.",
         example: &[("url", "https://hooks.spike.sh/abc/push-events")],
         ..ChannelKind::DEFAULTS
     },

@@ -46,10 +46,13 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "server of the Bot API",
             ),
         ],
-        guide: "Send /newbot to @BotFather to get the token. Send any message to the new bot, or \
-                add it to a group. Then open https://api.telegram.org/botTOKEN/getUpdates, which \
-                shows the id of the chat (negative for a group). A public channel can be given as \
-                @name.",
+        steps: &[
+            "Send /newbot to @BotFather, which answers with the token",
+            "Send any message to the new bot, or add it to a group",
+            "Open https://api.telegram.org/botTOKEN/getUpdates, which shows the id of the chat \
+             (negative for a group)",
+        ],
+        guide: "A public channel can be given as @name.",
         example: &[("token", "123456:AbC-dEf_GhI"), ("chat", "-1001234567890")],
         validate,
         ..ChannelKind::DEFAULTS

@@ -21,8 +21,11 @@ pub(super) static KIND: KindDefinition = KindDefinition {
             SettingField::required("list", SettingFieldType::Line(64), "id of the list")
                 .with_format(check_list),
         ],
-        guide: "At https://trello.com/power-ups/admin: New, API key; the link beside the key gives \
-                a token. To find the id of a list, add .json to the URL of the board.",
+        steps: &[
+            "At https://trello.com/power-ups/admin: New, API key",
+            "The link beside the key gives a token",
+            "To find the id of a list, add .json to the URL of the board",
+        ],
         example: &[
             ("key", "abc"),
             ("token", "def"),

@@ -21,8 +21,11 @@ pub(super) static KIND: KindDefinition = KindDefinition {
             SettingFieldType::SecretUrl,
             "URL of the REST endpoint, routing key included",
         )],
-        guide: "In Splunk On-Call (formerly VictorOps): Integrations, REST, Enable; copy the URL \
-                and put a routing key at its end.",
+        steps: &[
+            "In Splunk On-Call (formerly VictorOps): Integrations, REST, Enable",
+            "Copy the URL",
+            "Put a routing key at its end",
+        ],
         example: &[(
             "url",
             "https://alert.victorops.com/integrations/generic/1/alert/abc/ops",

@@ -44,10 +44,14 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "maximum number of messages per day; 50 if left out",
             ),
         ],
-        guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; \
-                Phone numbers, Manage, Buy a number gives from. WhatsApp accepts only approved \
-                templates: Messaging, Content Template Builder. Each template has one variable, \
-                which is replaced by the name of the check.",
+        steps: &[
+            "Open https://console.twilio.com",
+            "The first page shows Account SID and Auth token",
+            "Phone numbers, Manage, Buy a number gives the number for from",
+            "Create the templates under Messaging, Content Template Builder",
+        ],
+        guide: "WhatsApp accepts only approved templates. Each template has one variable, which is \
+                replaced by the name of the check.",
         example: &[
             ("to", "+37120000000"),
             ("account", "AC0123456789abcdef0123456789abcdef"),

@@ -38,8 +38,10 @@ pub(super) static KIND: KindDefinition = KindDefinition {
                 "topic in the channel; the name of the check if left out",
             ),
         ],
-        guide: "In Zulip: Personal settings, Bots, Add a new bot (incoming webhook is enough); its \
-                mail address and API key are shown there.",
+        steps: &[
+            "In Zulip: Personal settings, Bots, Add a new bot (incoming webhook is enough)",
+            "Copy its mail address and its API key",
+        ],
         example: &[
             ("site", "https://zulip.example.org"),
             ("bot-email", "overdue-bot@zulip.example.org"),

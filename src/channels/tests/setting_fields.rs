@@ -99,9 +99,16 @@ fn examples_are_valid_and_every_field_accepts_a_value() {
             }
         }
         assert!(
-            !kind.guide.is_empty() && kind.guide.ends_with('.') && !kind.title.is_empty(),
+            !kind.instructions().is_empty() && !kind.title.is_empty(),
             "{kind:?}"
         );
+        assert!(
+            kind.guide.is_empty() || kind.guide.ends_with('.'),
+            "{kind:?}"
+        );
+        for step in kind.steps {
+            assert!(!step.is_empty() && !step.ends_with('.'), "{step}");
+        }
         assert!(
             all_kinds()
                 .filter(|other| other.name == kind.name || other.aliases.contains(&kind.name))

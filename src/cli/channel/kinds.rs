@@ -134,7 +134,10 @@ impl KindsArgs {
             Some(kind) if !self.json.json => {
                 let mut lines =
                     table::format_table(&HEADINGS, rows.iter().map(KindFieldRow::cells));
-                lines.extend([String::new(), format!("{}. {}", kind.title, kind.guide)]);
+                lines.extend([String::new(), kind.title.to_owned()]);
+                let steps = (1..).zip(kind.steps);
+                lines.extend(steps.map(|(number, step)| format!("{number}. {step}")));
+                lines.extend(Some(kind.guide.to_owned()).filter(|guide| !guide.is_empty()));
                 if kind.has_secret_files() {
                     lines.push(
                         "A secret can be read from a file on the server: add -file to its key and \

@@ -74,6 +74,8 @@ struct ChannelLinks {
 /// A channel kind that can be added.
 struct ChannelKindTile {
     title: &'static str,
+    /// Letters of its mark.
+    mark: String,
     link: String,
 }
 
@@ -108,6 +110,7 @@ fn render_page(request: &PageRequest, banners: Vec<Banner>) -> Result<HtmlPage, 
     };
     let tile = |kind: &'static ChannelKind| ChannelKindTile {
         title: kind.title,
+        mark: kind.title.chars().take(2).collect(),
         link: request.page_url(&Page::AddChannel(project.uuid, kind)),
     };
     let may_write = request.is_allowed(RequiredRight::Write);

@@ -39,7 +39,7 @@ fn write_kind(kind: &ChannelKind, out: &mut String) {
         .text("name", kind.name)
         .text("title", kind.title)
         .text("class", class)
-        .text("guide", kind.guide);
+        .text("guide", &kind.instructions());
     object.boolean("operators_only", kind.operator_only);
     object.member("fields", |out| {
         write_array(

@@ -39,6 +39,7 @@ struct ChannelFormPage {
     /// Results of a test that was sent before saving.
     banners: Vec<Banner>,
     title: String,
+    steps: &'static [&'static str],
     guide: &'static str,
     path: String,
     list: String,
@@ -161,6 +162,7 @@ fn render_form(
         layout,
         banners,
         title: format!("{what} channel: {}", kind.title),
+        steps: kind.steps,
         guide: kind.guide,
         path: request.page_url(&request.page),
         list: request.page_url(&Page::Channels(request.project()?.uuid)),

@@ -33,6 +33,8 @@ pub(super) struct ChannelFormField {
     pub(super) input: Input,
     pub(super) is_required: bool,
     pub(super) value: String,
+    /// Example of a value, with made-up data. May be empty.
+    pub(super) example: &'static str,
     /// Placeholder of an empty field. For a secret it says that the stored one is kept.
     pub(super) placeholder: String,
     /// True if a secret is stored that may be removed.
@@ -65,7 +67,13 @@ pub(super) fn form_fields(
     form: Option<&Query>,
 ) -> [Vec<ChannelFormField>; 2] {
     let entry = |field: &'static SettingField| {
-        (!field.is_operator_only()).then(|| ChannelFormField::new(field, stored, form))
+        let mut examples = kind.example.iter();
+        let example = examples.find(|(key, _)| *key == field.key);
+        let example = example.map_or("", |(_, example)| *example);
+        (!field.is_operator_only()).then(|| ChannelFormField {
+            example,
+            ..ChannelFormField::new(field, stored, form)
+        })
     };
     [
         kind.fields.iter().filter_map(entry).collect(),
@@ -131,6 +139,7 @@ impl ChannelFormField {
             is_required: is_required && kept.is_none(),
             value,
             error: None,
+            example: "",
             is_removable: kept.is_some() && !is_required,
             placeholder: match kept {
                 Some(kept) if kept != MASK => format!("unchanged: {kept}"),
