@@ -130,7 +130,10 @@ impl ChannelFormField {
         );
         Self {
             key: field.key,
-            label: setting_label(field.key),
+            label: match field.field_type {
+                SettingFieldType::Url if field.key == "api" => "Server of the API".into(),
+                _ => setting_label(field.key),
+            },
             help: match input {
                 Input::Switch => switch_help(field.help),
                 _ => format!("{}{default_text}", capitalize(field.help)),
