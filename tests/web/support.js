@@ -91,8 +91,8 @@ class Watched {
     };
   }
 
-  // A new browser with one page.
-  async open(options = {}) {
+  // A new browser with one page. `losesAccess`: parts of its page may be refused.
+  async open({ losesAccess, ...options } = {}) {
     const own = options.baseURL ?? this.server.base;
     const context = await this.browser.newContext({ viewport: SIZES.desktop, baseURL: own, ...options });
     this.contexts.push(context);
@@ -101,7 +101,7 @@ class Watched {
     const complain = what => this.findings.push(`${page.url()}: ${what}`);
     page.on('console', message => {
       // What is not there is looked at, too.
-      const isPage = message.location().url === page.url() && message.text().startsWith('Failed to load resource');
+      const isPage = (losesAccess || message.location().url === page.url()) && message.text().startsWith('Failed to load resource');
       if (['error', 'warning'].includes(message.type()) && !isPage) complain(message.text());
     });
     page.on('pageerror', error => complain(error));
