@@ -286,11 +286,15 @@ impl Notifier {
             let Some(channel) = channel_test.channel.find(&self.handle) else {
                 continue;
             };
-            if self.scheduler.admit_channel_test(
-                &channel,
-                &DeliveryPolicy::of_channel(&channel, &self.sender.zone, now.wall),
-                now,
-            ) {
+            // All new channels have the same number: counted, the tests of one project would use up
+            // the daily limit of another.
+            let is_admitted = channel_test.channel.is_new(&self.handle)
+                || self.scheduler.admit_channel_test(
+                    &channel,
+                    &DeliveryPolicy::of_channel(&channel, &self.sender.zone, now.wall),
+                    now,
+                );
+            if is_admitted {
                 let sender = Rc::clone(&self.sender);
                 tokio::task::spawn_local(
                     async move { sender.run_channel_test(channel_test).await },

@@ -167,9 +167,7 @@ impl BackupScheduler {
             })?;
         Ok(Self { control })
     }
-}
 
-impl BackupScheduler {
     /// Access to the backups, for as long as the server runs.
     pub fn control(&self) -> BackupControl {
         self.control.clone()

@@ -37,6 +37,14 @@ impl TestedChannel {
             Self::Draft(channel) => Some(Arc::clone(channel)),
         }
     }
+
+    /// True if the channel is not stored yet, so that its messages are not counted.
+    pub fn is_new(&self, handle: &Handle) -> bool {
+        match self {
+            Self::Stored(_) => false,
+            Self::Draft(channel) => handle.with_state(|state| state.channel(channel.id).is_none()),
+        }
+    }
 }
 
 /// Test of a channel that may now be sent.

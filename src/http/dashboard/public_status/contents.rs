@@ -68,23 +68,22 @@ struct Incident {
     duration: String,
 }
 
-/// Numbers of checks by status.
+/// Numbers of monitored checks by status.
 #[derive(Default)]
 struct PublicCounts {
     up: usize,
     late: usize,
     down: usize,
-    unmonitored: usize,
 }
 
 impl PublicCounts {
     fn add(&mut self, status: VisibleStatus) {
-        *match status {
-            VisibleStatus::Up => &mut self.up,
-            VisibleStatus::Grace => &mut self.late,
-            VisibleStatus::Down => &mut self.down,
-            VisibleStatus::New | VisibleStatus::Paused => &mut self.unmonitored,
-        } += 1;
+        match status {
+            VisibleStatus::Up => self.up += 1,
+            VisibleStatus::Grace => self.late += 1,
+            VisibleStatus::Down => self.down += 1,
+            VisibleStatus::New | VisibleStatus::Paused => {}
+        }
     }
 
     /// Style and words for all checks together.
