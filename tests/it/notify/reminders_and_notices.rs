@@ -2,6 +2,7 @@
 //! stop.
 
 use overdue::backup::{BackupSchedule, BackupScheduler};
+use overdue::engine::TestedChannel;
 
 use super::*;
 
@@ -504,6 +505,17 @@ async fn a_channel_that_reaches_its_daily_limit_reports_it_once() {
         error.as_deref(),
         Some("the daily limit most-a-day is reached")
     );
+    // A channel that is not stored yet has no daily limit: its number is that of all new ones.
+    let stored = site.handle.with_state(|state| state.channel(sms).cloned());
+    let draft = Arc::new(Channel {
+        id: ChannelId(0),
+        ..Channel::clone(&stored.unwrap())
+    });
+    for _ in 0..2 {
+        let tested = TestedChannel::Draft(Arc::clone(&draft));
+        let test = site.handle.queue_channel_test(tested, false).unwrap();
+        assert_eq!(test.await.unwrap().error, None);
+    }
     site.create_check(7, "a").await;
     site.ping(7, PingKind::Fail, "").await;
     assert!(
@@ -532,5 +544,5 @@ async fn a_channel_that_reaches_its_daily_limit_reports_it_once() {
         site.clock.advance_secs(16);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!((phone.requests().len(), twilio.requests().len()), (1, 1));
+    assert_eq!((phone.requests().len(), twilio.requests().len()), (1, 3));
 }
