@@ -171,3 +171,40 @@ async fn deletion_returns_the_check_and_leaves_nothing() {
     );
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_pause_may_have_an_end_that_is_in_the_coming_year() {
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({ "timeout": 3600 })).await;
+    let pause = path(&check, "/pause");
+    for (body, error) in [
+        (
+            json!({ "minutes": 5, "until": "2026-11-20T11:00:00Z" }),
+            "until is wrong: a pause has either minutes or until",
+        ),
+        (
+            json!({ "until": "2026-11-20T09:00:00Z" }),
+            "until is wrong: the time is in the past",
+        ),
+    ] {
+        refused(
+            &server.api("POST", &pause, &body.to_string()).await,
+            400,
+            error,
+        );
+    }
+    let malformed = json!({ "minutes": 5, "until": "\u{b}" }).to_string();
+    let answer = server.api("POST", &pause, &malformed).await;
+    assert_eq!(answer.status, 400, "{answer:?}");
+    for body in [
+        json!({ "minutes": 30 }),
+        json!({ "until": "2026-11-20T11:00:00Z" }),
+    ] {
+        let answer = server.api("POST", &pause, &body.to_string()).await;
+        assert_eq!(answer.json()["status"], "paused");
+        server.clock.advance_secs(1800);
+        let shown = server.api("GET", &path(&check, ""), "").await;
+        assert_eq!(shown.json()["status"], "new", "{body}");
+    }
+    server.stop().await;
+}

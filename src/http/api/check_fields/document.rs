@@ -16,9 +16,16 @@ use crate::domain::check_edit::fields::{CHECK_FIELDS, CheckField};
 
 /// Members that are kept besides the fields of a check. All others are skipped, whatever their
 /// value.
-const OTHER_MEMBERS: [&str; 10] = [
+const OTHER_MEMBERS: [&str; 11] = [
     "after", "api_key", "event", "from", "kind", "minutes", "parents", "settings", "to", "unique",
+    "until",
 ];
+
+/// Returns the name of a member as it is kept. `None` if members with this name are skipped.
+fn kept_name(name: &str) -> Option<&'static str> {
+    let fields = CHECK_FIELDS.iter().map(|field| field.name);
+    fields.chain(OTHER_MEMBERS).find(|kept| *kept == name)
+}
 
 /// Maximum bytes of a name in an object of strings: errors repeat it.
 const MAX_KEY_BYTES: usize = 200;
@@ -61,6 +68,10 @@ impl RequestDocument {
     }
 
     fn member(&self, name: &str) -> Option<&str> {
+        debug_assert!(
+            kept_name(name).is_some(),
+            "{name} is not among the members that are kept"
+        );
         let mut members = self.0.iter();
         members
             .find(|(own, _)| *own == name)
@@ -314,9 +325,7 @@ impl<'de> Deserialize<'de> for MemberName {
             }
 
             fn visit_str<E: Error>(self, name: &str) -> Result<MemberName, E> {
-                let fields = CHECK_FIELDS.iter().map(|field| field.name);
-                let mut known = fields.chain(OTHER_MEMBERS);
-                Ok(MemberName(known.find(|known| *known == name)))
+                Ok(MemberName(kept_name(name)))
             }
         }
         deserializer.deserialize_identifier(MemberNameVisitor)
