@@ -7,6 +7,7 @@
 //!
 //! Requests and replies may hold secrets, so they have no `Debug`.
 
+pub mod audit;
 pub mod backup;
 pub mod channels;
 mod check_edit_form;

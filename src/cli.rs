@@ -4,6 +4,7 @@
 //! Arguments (clap's structures) are converted to domain values (a request of the admin API, the
 //! configuration of the server). Later code does not validate them again.
 
+mod audit;
 mod backup;
 mod channel;
 mod check;
@@ -104,6 +105,9 @@ enum CliCommand {
     Mute(window::MuteArgs),
     /// List alerts with their delivery results, newest first, or retry a failed delivery
     Deliveries(deliveries::DeliveriesArgs),
+    /// List who changed what and when, newest first: sign-ins, and changes of users, projects,
+    /// keys, channels, checks and windows
+    Audit(audit::AuditArgs),
     /// Show when a schedule expects its job to run
     Schedule(schedule::ScheduleArgs),
     /// Export the configuration as a file for `apply`, or all data as JSON lines for `import
@@ -338,6 +342,7 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
         CliCommand::Channel(ChannelCommand::Manage(command)) => command.run(&data()?),
         CliCommand::User(command) => command.run(&data()?),
         CliCommand::Deliveries(args) => args.run(&data()?),
+        CliCommand::Audit(args) => args.run(&data()?),
         CliCommand::Check(command) => command.run(&data()?),
         CliCommand::Window(command) => command.run(&data()?),
         CliCommand::Mute(args) => args.run(&data()?),

@@ -2,6 +2,7 @@
 //! functions are pure: the time is an argument, and none of them waits or does I/O.
 
 pub mod alert;
+pub mod audit;
 pub mod channel;
 pub mod check;
 pub mod check_edit;

@@ -34,6 +34,7 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use tokio::sync::oneshot;
 
+use crate::domain::audit::Actor;
 use crate::domain::channel::Transports;
 use crate::domain::check::Check;
 use crate::domain::ids::{CheckId, ProjectId};
@@ -184,9 +185,10 @@ impl Shared {
 /// Condition for answers from memory.
 type AnswerCondition = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// Access to the engine for the API, the dashboard and other modules. Cheap to clone.
+/// Access to the engine for the API, the dashboard and other modules. Cheap to clone. With an
+/// actor, its commands are in the audit log.
 #[derive(Clone)]
-pub struct Handle(Arc<Shared>);
+pub struct Handle(Arc<Shared>, Option<Arc<Actor>>);
 
 /// Opens the database and reads it into memory. The caller must run the writer on a thread of its
 /// own: see [`Writer::run`].
@@ -210,11 +212,21 @@ pub fn open_as_leader(
 }
 
 impl Handle {
+    /// Returns a handle that submits commands of an actor.
+    #[must_use]
+    pub fn with_actor(&self, actor: Actor) -> Self {
+        Self(Arc::clone(&self.0), Some(Arc::new(actor)))
+    }
+
     /// Queues a command. The reply comes when the change is on disk.
     ///
     /// # Errors
     /// If the queue is full or the service is stopping. The command was not accepted.
     pub fn submit(&self, command: Command) -> Result<oneshot::Receiver<CommandReply>, Unavailable> {
+        let command = match &self.1 {
+            Some(actor) => command.attributed_to(actor),
+            None => command,
+        };
         self.0
             .queue
             .push(command, self.0.reply_routes.thread_route())

@@ -74,6 +74,8 @@
 //! - Testing and assigning channels, listing and retrying deliveries: [`operations::channel`],
 //!   [`operations::delivery`].
 //! - Order and retries of deliveries: `notifier::scheduler`; reminders: `notifier::reminders`.
+//! - Audit log: [`domain::audit`]; written with the changes of an attributed command:
+//!   `engine::apply::audit`; actor of a command: `Handle::with_actor`.
 //! - Result of a delivery: `engine::apply::delivery`; log of deliveries: `store::outbox`.
 //! - Placeholders of webhooks: `channels::template`.
 //! - TLS: `http::tls`; reloading of certificates: [`runtime::certificate`], `server::reload`.

@@ -3,6 +3,7 @@
 //!
 //! UUIDs and secrets are generated here. When a function returns, its change is on disk.
 
+pub mod audit;
 pub mod channel;
 pub mod check;
 pub mod delivery;

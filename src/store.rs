@@ -5,6 +5,7 @@
 //! checks are a checkpoint: a start replays the entries of the log after it. Flips are a log of the
 //! same kind. All writes go through a [`Batch`], all reads through a [`Snapshot`].
 
+mod audit;
 mod batch;
 mod catch_panic;
 mod check;

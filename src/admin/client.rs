@@ -275,7 +275,7 @@ impl AdminClient {
 impl AdminConnection {
     fn of_database((handle, writer): (Handle, Writer)) -> Self {
         Self::Database {
-            context: AdminContext::new(handle, None),
+            context: AdminContext::new(&handle, None),
             writer: DatabaseWriter::Idle(Box::new(writer)),
         }
     }

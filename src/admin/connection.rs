@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn a_stream_that_fails_is_cut_off_or_ends_with_the_reason() {
         let service = EngineFixture::new();
-        let context = Arc::new(AdminContext::new(service.handle.clone(), None));
+        let context = Arc::new(AdminContext::new(&service.handle, None));
         let head = "GET / HTTP/1.1\r\nHost: a\r\n";
         let plain = format!("{head}\r\n");
         let cut = service.run(broken_stream(&context, plain.as_bytes()));

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::domain::audit::Actor;
 use crate::domain::check::Check;
 use crate::domain::ids::ProjectId;
 use crate::domain::import_item::ImportId;
@@ -29,9 +30,9 @@ pub struct AdminContext {
 
 impl AdminContext {
     /// Creates the context of a new connection. Without a server there are no URLs.
-    pub fn new(handle: Handle, urls: Option<ServiceUrls>) -> Self {
+    pub fn new(handle: &Handle, urls: Option<ServiceUrls>) -> Self {
         Self {
-            handle,
+            handle: handle.with_actor(Actor::command_line()),
             urls,
             import: Mutex::default(),
         }

@@ -11,7 +11,7 @@ use super::error::AdminError;
 use super::reply::{AdminReply as _, ReplyBody};
 use super::request::AdminRequest;
 use super::{
-    backup, channels, checks, config, deliveries, imports, keys, projects, users, windows,
+    audit, backup, channels, checks, config, deliveries, imports, keys, projects, users, windows,
 };
 
 type RunFuture<'c> = Pin<Box<dyn Future<Output = Result<ReplyBody, AdminError>> + Send + 'c>>;
@@ -79,6 +79,7 @@ static ROUTES: &[AdminRoute] = &[
     route::<checks::UpdateAlerting>(),
     route::<deliveries::ListDeliveries>(),
     route::<deliveries::RetryDelivery>(),
+    route::<audit::ListAudit>(),
     route::<windows::ListWindows>(),
     route::<windows::CreateWindow>(),
     route::<windows::DeleteWindow>(),

@@ -105,7 +105,7 @@ impl AdminSocket {
         stop: watch::Receiver<bool>,
     ) {
         let serve = |stream| {
-            let context = AdminContext::new(handle.clone(), Some(urls.clone()));
+            let context = AdminContext::new(&handle, Some(urls.clone()));
             Some(serve_connection(stream, context, stop.clone()))
         };
         accept_connections("admin", self, MAX_CONNECTIONS, stop.clone(), serve).await;

@@ -21,7 +21,7 @@ use keys::{CreateKey, ListKeys, RevokeKey};
 use projects::{CheckLimit, CreateProject, DeleteProject, ListProjects, UpdateProject};
 
 fn run<R: AdminRequest>(service: &EngineFixture, request: R) -> Result<R::Output, AdminError> {
-    let context = AdminContext::new(service.handle.clone(), None);
+    let context = AdminContext::new(&service.handle, None);
     service.run(request.run(&context))
 }
 
@@ -401,6 +401,7 @@ fn every_request_is_read_back_unchanged() {
             &json!({ "channel": "a", "check": "b", "failed": true, "limit": 5 }),
         ),
         round_trip::<deliveries::RetryDelivery>(&json!({ "number": "7" })),
+        round_trip::<audit::ListAudit>(&json!({ "project": "a", "limit": 5 })),
         round_trip::<windows::ListWindows>(&json!({ "project": "a" })),
         round_trip::<windows::CreateWindow>(
             &json!({ "name": "a", "tags": "x", "times": { "minutes": 5 } }),

@@ -277,6 +277,11 @@ impl ProjectKey {
     /// and the eight characters that the other server shows.
     pub const MAX_IMPORTED_HINT_LENGTH: usize = 12;
 
+    /// Name of the key for people.
+    pub fn display_name(&self) -> Box<str> {
+        key_display_name(&self.label, &self.hint)
+    }
+
     /// True if the key was imported and has not been used since.
     pub fn is_unused_since_import(&self) -> bool {
         matches!(self.secret, KeySecret::Legacy(_))
@@ -296,6 +301,15 @@ pub struct KeyUse {
     pub at: Timestamp,
     /// Address of the client.
     pub from: IpAddr,
+}
+
+/// Name of a key for people: its label, or its first characters. Empty if it has neither.
+pub fn key_display_name(label: &KeyLabel, hint: &str) -> Box<str> {
+    match (label.as_str(), hint) {
+        ("", "") => "".into(),
+        ("", hint) => format!("{hint}…").into(),
+        (label, _) => label.into(),
+    }
 }
 
 /// Label of a key: at most 100 characters without control characters; may be empty.

@@ -8,6 +8,7 @@ mod alert;
 mod alert_hold;
 mod apply_config;
 mod audience;
+mod audit;
 mod check;
 mod delivery;
 #[cfg(test)]
@@ -132,7 +133,7 @@ impl WorkingState {
         // Work left by earlier commands continues once per batch, not in every command.
         let compares_audiences =
             !self.audience_states.has_pending() || matches!(command, Command::CompareAudiences);
-        let result = self.dispatch(command, now);
+        let result = self.apply_audited(command, now);
         if compares_audiences {
             self.compare_audiences(now);
         }
@@ -162,6 +163,8 @@ impl WorkingState {
 
     fn dispatch(&mut self, command: Command, now: Timestamp) -> ApplyResult {
         match command {
+            // `apply_audited` has taken the author.
+            Command::Attributed(_, command) => self.dispatch(*command, now),
             Command::Ping(request) => self.apply_ping(*request, now),
             Command::Mail(pings) => Ok(self.apply_mail(pings, now)),
             Command::CreateCheck(request) => self.create_check(*request, now),

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::domain::alert::{DeliveryRecord, Outage, OutboxRow};
+use crate::domain::audit::Actor;
 use crate::domain::channel::{ChannelSettings, SettingsAuthor, SettingsError, SettingsUpdate};
 use crate::domain::check::{self, Check, CheckState};
 use crate::domain::check_edit::{CheckEdit, UniqueField};
@@ -43,6 +44,8 @@ use user::{UserCommand, UserCommandError};
 /// the time.
 #[derive(Clone, Debug)]
 pub enum Command {
+    /// A command with its author, which the audit log names.
+    Attributed(Arc<Actor>, Box<Self>),
     /// Ping of a job.
     Ping(Box<PingRequest>),
     /// Mail with one body: one ping for each check that it names, all logged or none. Pings for no
@@ -201,6 +204,34 @@ pub enum Command {
     SetBadgeSecret(BadgeSecret),
     /// Sets the number that distinguishes this database from others, shown as 8 hexadecimal digits.
     SetInstance([u8; 4]),
+}
+
+impl Command {
+    /// Returns the command without its author.
+    pub fn unattributed(&self) -> &Self {
+        match self {
+            Self::Attributed(_, command) => command.unattributed(),
+            command => command,
+        }
+    }
+
+    /// Returns the command with its author. Pings and the data of imports stay as they are: they
+    /// are not in the audit log.
+    #[must_use]
+    pub fn attributed_to(self, actor: &Arc<Actor>) -> Self {
+        let is_audited = match &self {
+            Self::Ping(_) | Self::Mail(_) | Self::Attributed(..) => false,
+            Self::Import(step) => {
+                matches!(**step, ImportStep::Finish { .. } | ImportStep::EndTrial(_))
+            }
+            _ => true,
+        };
+        if is_audited {
+            Self::Attributed(Arc::clone(actor), Box::new(self))
+        } else {
+            self
+        }
+    }
 }
 
 /// Random UUIDs for a check that may be created. Applying a command draws no random numbers itself.

@@ -284,6 +284,7 @@ fn logged_body_bytes(command: &Command) -> usize {
 /// Bytes that a command may hold in addition to its own size.
 fn approximate_bytes(command: &Command) -> usize {
     match command {
+        Command::Attributed(_, command) => size_of_val(&**command) + approximate_bytes(command),
         Command::Ping(request) => request.body.len() + text_bytes(&request.signal),
         // Its pings share the long texts.
         Command::Mail(pings) => {

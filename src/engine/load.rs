@@ -142,6 +142,9 @@ pub(super) fn load_rows(
     for window in snapshot.windows()? {
         state.apply(&Change::Window(Arc::new(window)));
     }
+    for (scope, number) in snapshot.newest_audit_numbers()? {
+        state.set_newest_audit_number(scope, number);
+    }
     for (id, source) in snapshot.sources()? {
         state.apply(&Change::Source(id, Some(source)));
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::Handle;
 use crate::domain::alert::DeliveryRecord;
+use crate::domain::audit::{AuditEntry, AuditScope};
 use crate::domain::check::Check;
 use crate::domain::flip::{Flip, LoggedFlip};
 use crate::domain::ids::{Arrival, DeliveryNumber, FlipNumber};
@@ -214,6 +215,19 @@ impl Handle {
     /// Flip with this number. `None` if it was pruned.
     pub fn flip(&self, number: FlipNumber) -> Result<Option<LoggedFlip>, StoreError> {
         self.query(|snapshot| snapshot.flip(number))
+    }
+
+    /// Entries of an audit log with numbers below `before`, newest first, at most `limit`.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn audit_entries(
+        &self,
+        scope: AuditScope,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        self.query(|snapshot| snapshot.audit_entries(scope, before, limit))
     }
 
     /// Logged deliveries, newest first: at most `limit` that satisfy `filter`, all with numbers

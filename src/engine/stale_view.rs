@@ -41,7 +41,7 @@ pub fn open_stale_view(
         )
     };
     shared.queue.close();
-    Ok(Handle(Arc::new(shared)))
+    Ok(Handle(Arc::new(shared), None))
 }
 
 impl Handle {

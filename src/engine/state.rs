@@ -29,6 +29,7 @@ use uuid::Uuid;
 
 use super::command::{CommandError, PingTarget};
 use crate::domain::alert::Outage;
+use crate::domain::audit::{AuditEntry, AuditScope};
 use crate::domain::check::Check;
 use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, WindowId};
@@ -107,6 +108,9 @@ pub struct State {
     pub users: UserIndex,
     /// Objects that declared configuration manages.
     pub managed: ManagedObjects,
+    /// Number of the newest entry of each audit log, with the entry if it was added since the
+    /// start.
+    newest_audit_entries: BTreeMap<AuditScope, (u64, Option<Arc<AuditEntry>>)>,
     /// Open imports.
     pub imports: OpenImports,
     /// Secret that signs badge URLs. `None` only until a new database has got one.
@@ -272,6 +276,18 @@ impl State {
         }
     }
 
+    /// Number of the newest entry of an audit log, or 0, with the entry if it was added since the
+    /// start.
+    pub fn newest_audit_entry(&self, scope: AuditScope) -> (u64, Option<&Arc<AuditEntry>>) {
+        let newest = self.newest_audit_entries.get(&scope);
+        newest.map_or((0, None), |(number, entry)| (*number, entry.as_ref()))
+    }
+
+    /// Sets the number of the newest entry of an audit log.
+    pub fn set_newest_audit_number(&mut self, scope: AuditScope, number: u64) {
+        self.newest_audit_entries.insert(scope, (number, None));
+    }
+
     /// Number of pings that are kept for each check of a project.
     pub fn ping_log_limit(&self, project: ProjectId) -> u64 {
         self.project(project).map_or(0, |project_state| {
@@ -320,7 +336,12 @@ impl State {
             Change::CheckDeleted(id) => self.remove_check(*id),
             Change::Source(id, source) => self.managed.put(*id, source.as_ref()),
             Change::Project(project) => self.put_project(project),
+            Change::Audit(entry) => {
+                self.newest_audit_entries
+                    .insert(entry.scope, (entry.number, Some(Arc::clone(entry))));
+            }
             Change::ProjectDeleted(id) => {
+                self.newest_audit_entries.remove(&AuditScope::Project(*id));
                 if let Some(mut project_state) = self.projects.remove(id) {
                     self.by_badge_key.remove(&project_state.project.badge_key);
                     if !project_state.checks.is_empty() {

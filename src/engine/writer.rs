@@ -246,7 +246,7 @@ impl Writer {
             writer.apply_and_write(first_commands, Vec::new(), None)?;
             writer.publish();
         }
-        Ok((Handle(shared), writer))
+        Ok((Handle(shared, None), writer))
     }
 
     /// Runs until the queue is closed or a command causes a panic. Blocks: needs a thread of its

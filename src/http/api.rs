@@ -26,6 +26,7 @@ use hyper::{Method, Request, Uri};
 use uuid::Uuid;
 
 use super::{ApiRate, HttpConfig, ServerState};
+use crate::domain::audit::{Actor, ActorKind};
 use crate::domain::check::{Check, CheckSettings};
 use crate::domain::ids::{KeyId, UniqueKey};
 use crate::domain::project::KeyAccess;
@@ -117,11 +118,9 @@ async fn authorize_call<'a>(
     body: IncomingBody<'_>,
     peer: Peer,
 ) -> Result<ApiCall<'a>, HttpError> {
-    let identify = |key: &[u8]| {
-        auth::authenticate(server, key, || {
-            Client::from_headers(&parts.headers, peer, &server.config.trusted_proxies).addr
-        })
-    };
+    let client_address =
+        || Client::from_headers(&parts.headers, peer, &server.config.trusted_proxies).addr;
+    let identify = |key: &[u8]| auth::authenticate(server, key, client_address);
     let by_header = auth::header_key(&parts.headers).map(identify);
     if let Some(Err(error @ HttpError::TooManyRequests(_))) = by_header {
         return Err(error);
@@ -145,8 +144,22 @@ async fn authorize_call<'a>(
     if caller.is_read_only && rules.access == KeyAccess::ReadWrite {
         return Err(HttpError::WrongKey);
     }
+    let handle = match rules.verb {
+        Verb::Get => server.handle.clone(),
+        Verb::Post | Verb::Put | Verb::Delete => server.handle.with_actor(Actor {
+            kind: ActorKind::ApiKey,
+            name: server.handle.with_state(|state| {
+                state
+                    .key(caller.key)
+                    .map(|key| key.display_name())
+                    .unwrap_or_default()
+            }),
+            address: Some(client_address()),
+        }),
+    };
     Ok(ApiCall {
         server,
+        handle,
         endpoint,
         caller,
         now: server.handle.now(),
@@ -169,6 +182,8 @@ fn request_path(server: &ServerState, endpoint: &Endpoint, uri: &Uri) -> String 
 /// An authorized request.
 pub(crate) struct ApiCall<'a> {
     server: &'a ServerState,
+    /// Handle of the engine. A request that changes something has its key as the actor.
+    handle: Handle,
     endpoint: Endpoint,
     caller: ApiCaller,
     /// Time at which the request arrived.
@@ -201,7 +216,7 @@ impl From<UniqueKey> for CheckRef {
 
 impl ApiCall<'_> {
     fn handle(&self) -> &Handle {
-        &self.server.handle
+        &self.handle
     }
 
     /// Returns the check of this UUID in the caller's project. A check of another project is

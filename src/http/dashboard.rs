@@ -35,6 +35,7 @@ mod account;
 mod account_lists;
 mod add_project;
 mod assets;
+mod audit;
 mod backups;
 mod badges;
 mod browser_security;

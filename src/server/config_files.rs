@@ -8,6 +8,7 @@ use sd_notify::NotifyState;
 
 use super::notify_supervisor;
 use crate::config::{self, ConfigLoadError, SecretResolver};
+use crate::domain::audit::Actor;
 use crate::domain::declared::{ApplyOptions, ChangeOperation};
 use crate::domain::formatting::format_count;
 use crate::engine::Handle;
@@ -24,7 +25,7 @@ pub struct ConfigFiles {
 
 /// Applies the files, if they are valid. `pages`: base of links to pages; `None` if there are none.
 pub(super) async fn apply_declared(handle: &Handle, declared: &ConfigFiles, pages: Option<&str>) {
-    let result = read_and_apply(handle, declared, pages).await;
+    let result = read_and_apply(&handle.with_actor(Actor::server()), declared, pages).await;
     handle.metrics().record_apply(result.is_ok());
     match result {
         Ok(changes) => {

@@ -29,7 +29,7 @@ const MIGRATIONS: [Migration; 18] = [
     rows_with_refused_recipients,
     file_with_log,
     rows_with_pause_ends,
-    rows_with_status_pages,
+    audit_table,
 ];
 
 /// Version that this release writes.
@@ -185,7 +185,7 @@ fn rows_with_pause_ends(_: &WriteTransaction) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Version 18: new rows of projects (version 4) have status pages.
-fn rows_with_status_pages(_: &WriteTransaction) -> Result<(), StoreError> {
-    Ok(())
+/// Version 18: adds the audit logs. New rows of projects (version 4) have status pages.
+fn audit_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
+    super::audit::create_table(transaction)
 }

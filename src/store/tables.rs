@@ -6,8 +6,8 @@ use redb::{Key, TableDefinition, TableError, TableHandle as _, Value};
 use super::inspection::{Inspection, PingLocation};
 use super::log::{RowChange, RowChanges};
 use super::{
-    Batch, Snapshot, StoreError, TableRows, check, chunks, declared, flip, meta, outbox, ping,
-    project, quarantine, table_rows, user, window,
+    Batch, Snapshot, StoreError, TableRows, audit, check, chunks, declared, flip, meta, outbox,
+    ping, project, quarantine, table_rows, user, window,
 };
 
 /// Size in bytes of rows that are passed on together. A longer row goes with those before it. The
@@ -49,6 +49,9 @@ fn all_tables() -> Vec<Box<dyn AnyTable>> {
             declared::read_source(id, bytes).map(drop)
         }),
         table(flip::FLIPS, |_, _, bytes| flip::read_flip(bytes).map(drop)),
+        table(audit::AUDIT, |_, key, bytes| {
+            audit::read_entry(key, bytes).map(drop)
+        }),
         table(outbox::OUTBOX, |_, number, bytes| {
             outbox::read_outbox_row(number, bytes).map(drop)
         }),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition};
 use uuid::Uuid;
 
+mod audit;
 mod damage;
 mod deliveries;
 mod logs;

@@ -15,6 +15,7 @@
 
 mod admin_socket;
 mod api;
+mod audit;
 mod backup;
 mod badges;
 mod change_feed;

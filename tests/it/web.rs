@@ -1,5 +1,6 @@
 //! The dashboard over HTTP.
 
+mod audit;
 mod browser;
 mod bulk;
 mod check;

@@ -211,3 +211,30 @@ fn users_are_managed_through_a_running_server() {
     server.stop();
     assert_eq!(list(&data).len(), 1);
 }
+
+#[test]
+fn the_audit_log_names_the_command_line_and_users() {
+    let (_directory, data) = temp_data_directory();
+    let data = data.as_path();
+    admin(data, &["project", "create", "Site"]);
+    let empty = admin(data, &["audit", "--project", "Site", "--json"]);
+    assert_eq!(empty.trim(), "[]");
+    admin(data, &["check", "create", "--name", "Backup"]);
+    admin(data, &["check", "pause", "Backup"]);
+    let table = admin(data, &["audit"]);
+    let rows: Vec<_> = table.lines().collect();
+    assert!(rows[0].starts_with("TIME"), "{table}");
+    for (row, parts) in rows[1..].iter().zip([
+        ["Site", "command line", "paused check Backup"],
+        ["Site", "command line", "created check Backup"],
+        ["", "command line", "created project Site"],
+    ]) {
+        assert!(parts.iter().all(|part| row.contains(part)), "{table}");
+    }
+    assert_eq!(rows.len(), 4, "{table}");
+    let json = admin(data, &["audit", "--limit", "1", "--json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["action"], "paused");
+    assert_eq!(json[0]["actor"]["kind"], "command_line");
+    refused(data, &["audit", "--project", "None"], "None");
+}

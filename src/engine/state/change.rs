@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::imports::ImportChange;
 use super::users::UserChange;
 use crate::domain::alert::{Outage, OutboxRow};
+use crate::domain::audit::AuditEntry;
 use crate::domain::check::{Check, CheckState};
 use crate::domain::declared::ConfigSource;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId, WindowId};
@@ -60,6 +61,8 @@ pub enum Change {
     OutboxRowDeleted(DeliveryNumber),
     /// Users, sessions or links have changed.
     User(UserChange),
+    /// An entry of an audit log was added, or has got a further action.
+    Audit(Arc<AuditEntry>),
     /// Secrets of other servers that keys need have changed.
     LegacySecrets(Arc<LegacySecrets>),
     /// The secret that signs badge URLs has changed.

@@ -12,7 +12,7 @@ impl State {
             PingTarget::Uuid(uuid) => self.check_by_uuid(*uuid).map(|check| check.project),
             PingTarget::Slug { key, .. } => self.project_by_ping_key(key),
         };
-        match command {
+        match command.unattributed() {
             Command::Ping(request) => of_target(&request.target),
             Command::Mail(pings) => of_target(&pings.first()?.target),
             Command::CreateCheck(request) => Some(request.project),

@@ -306,7 +306,11 @@ fn write_effects(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Resul
                 batch.remove_sources(ids.into_iter().map(|CheckId(id)| id))?;
             }
             Change::Project(project) => batch.put_project(project)?,
-            Change::ProjectDeleted(id) => batch.remove_project(*id)?,
+            Change::ProjectDeleted(id) => {
+                batch.remove_project(*id)?;
+                batch.remove_audit_log(*id)?;
+            }
+            Change::Audit(entry) => batch.put_audit_entry(entry)?,
             Change::Key(key) => batch.put_key(key)?,
             Change::KeyDeleted(id) => remove_with_source(batch, id.0, batch.remove_key(*id))?,
             Change::Channel(channel) => batch.put_channel(channel)?,

@@ -299,6 +299,7 @@ endpoints! {
             Put ReadWrite extensions::alerting::change
         }
         Deliveries() ["deliveries"] { Get ReadWrite extensions::deliveries::list }
+        Audit() ["audit"] { Get ReadWrite extensions::audit::list }
         Windows() ["windows"] {
             Get ReadWrite extensions::windows::list,
             Post ReadWrite extensions::windows::create

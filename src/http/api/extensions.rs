@@ -1,6 +1,7 @@
 //! `/api/overdue/v1/`: channels and alerts, for which the API of Healthchecks has no endpoints.
 
 pub(super) mod alerting;
+pub(super) mod audit;
 pub(super) mod channels;
 pub(super) mod deliveries;
 pub(super) mod kinds;

@@ -277,6 +277,14 @@ impl Layout {
             .unwrap_or_default()
     }
 
+    /// URL of the audit log of the project of the page.
+    pub(crate) fn audit(&self) -> String {
+        self.project
+            .as_ref()
+            .map(|project| self.link_to(&Page::AuditOfProject(project.uuid)))
+            .unwrap_or_default()
+    }
+
     /// Name of the project of the page.
     pub(crate) fn project_name(&self) -> &str {
         self.project.as_ref().map_or("", |project| &project.name)

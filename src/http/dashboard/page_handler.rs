@@ -20,7 +20,7 @@ use super::page_request::{PageRequest, PendingRequest, Query};
 use super::page_response::{HtmlPage, PageResponse};
 use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight, Scope};
 use super::{
-    DashboardState, account, account_lists, add_project, assets, backups, badges, channels,
+    DashboardState, account, account_lists, add_project, assets, audit, backups, badges, channels,
     chapters, check, check_list, choose_password, deliveries, export_project, live_updates,
     machines, project_list, project_settings, public_status, search, second_step, session_expired,
     sign_in, status_pages, system, totp, undo, users, viewer, windows,
@@ -59,6 +59,7 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::Deliveries(_) => deliveries::show(request),
         Page::System() => system::show(request),
         Page::Machines() => machines::show(request),
+        Page::Audit() | Page::AuditOfProject(_) => audit::show(request),
         Page::Backups() => Ok(backups::show(request)),
         Page::Users() => users::show(request),
         Page::User(user) => users::show_user(request, *user),
@@ -168,6 +169,8 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         | Page::Deliveries(_)
         | Page::System()
         | Page::Machines()
+        | Page::Audit()
+        | Page::AuditOfProject(_)
         | Page::Settings(_)
         | Page::Export(_)
         | Page::SetupCode(_)

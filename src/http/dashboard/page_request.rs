@@ -36,6 +36,8 @@ pub(crate) struct PageRequest {
     pub(crate) fragment: Box<str>,
     /// Time of the request.
     pub(crate) now: Timestamp,
+    /// Handle of the engine, with the viewer as the actor.
+    handle: Handle,
     resource: PageResource,
 }
 
@@ -81,6 +83,10 @@ impl PageRequest {
             return Err(PageError::forbidden(need));
         }
         let now = dashboard.handle.now();
+        let handle = match viewer.is_anonymous() {
+            true => dashboard.handle.clone(),
+            false => dashboard.handle.with_actor(viewer.actor(&origin)),
+        };
         Ok(Self {
             dashboard: Arc::clone(dashboard),
             page,
@@ -89,13 +95,14 @@ impl PageRequest {
             query,
             fragment,
             now,
+            handle,
             resource,
         })
     }
 
     /// Handle of the engine.
     pub(crate) fn handle(&self) -> &Handle {
-        &self.dashboard.handle
+        &self.handle
     }
 
     /// Project of the page, or of its check or channel.

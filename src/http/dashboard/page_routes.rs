@@ -211,6 +211,9 @@ pages! {
     /// Deletes a project.
     DeleteProject(project: Uuid) of Scope::Project(*project),
         ["projects" project "remove"], post Owner;
+    /// Audit log of a project.
+    AuditOfProject(project: Uuid) of Scope::Project(*project),
+        ["projects" project "audit"], get Write;
     /// Badges of a project.
     Badges(project: Uuid) of Scope::Project(*project), ["projects" project "badges"], get Read;
     /// Public status pages of a project.
@@ -244,6 +247,8 @@ pages! {
     System() of Scope::Server, ["system"], get Owner;
     /// Machines of the cluster.
     Machines() of Scope::Server, ["system" "machines"], get Owner;
+    /// Audit log of the server.
+    Audit() of Scope::Server, ["system" "audit"], get Owner;
     /// Scheduled backups of the server.
     Backups() of Scope::Server, ["system" "backups"], get Owner, post Owner;
     /// Backup of the server.

@@ -10,6 +10,7 @@ use super::DashboardState;
 use super::browser_security::RequestOrigin;
 use super::page_error::PageError;
 use super::viewer::SignedInUser;
+use crate::domain::audit::{Actor, ActorKind};
 use crate::domain::project::SecretHash;
 use crate::domain::user::{Grant, Membership, ProjectMemberships, User, UserName};
 use crate::engine::command::user::UserCommandError;
@@ -221,7 +222,12 @@ async fn create_user(
             .collect()
     });
     let grant = Grant::Projects(ProjectMemberships::new(projects));
-    match operations::user::create(&dashboard.handle, name.clone(), None, grant).await {
+    let handle = dashboard.handle.with_actor(Actor {
+        kind: ActorKind::Proxy,
+        name: "".into(),
+        address: Some(peer),
+    });
+    match operations::user::create(&handle, name.clone(), None, grant).await {
         Ok(user) => {
             tracing::info!(user = name.as_str(), %peer, "created a user that a proxy named");
             Ok(Arc::new(*user))

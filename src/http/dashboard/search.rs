@@ -188,6 +188,7 @@ fn page_results(request: &PageRequest, current: Option<&Project>) -> Vec<SearchR
         add("Page", "Settings", name, Page::Settings(uuid));
         if may_write {
             add("Page", "Status pages", name, Page::StatusPages(uuid));
+            add("Page", "Audit log", name, Page::AuditOfProject(uuid));
         }
     }
     add("Page", "Checks of all projects", "", Page::AllChecks());
@@ -202,6 +203,7 @@ fn page_results(request: &PageRequest, current: Option<&Project>) -> Vec<SearchR
         add("Page", "Users", "invite", Page::Users());
         add("Page", "System", "database, connection", Page::System());
         add("Page", "Backups", "", Page::Backups());
+        add("Page", "Audit log", "of the server", Page::Audit());
         add("Action", "New project", "", Page::AddProject());
     }
     for chapter in CHAPTERS {

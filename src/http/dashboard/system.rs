@@ -38,6 +38,8 @@ struct SystemPage {
     events: Option<String>,
     /// URL of the page about the machines; `None` without a cluster.
     machines: Option<String>,
+    /// URL of the audit log of the server.
+    audit: String,
     waiting: usize,
     /// Size of the database file as text. `None`: the file is being reopened.
     file: Option<String>,
@@ -134,6 +136,7 @@ fn render_page(request: &PageRequest, backup_error: Option<&'static str>) -> Htm
         waiting,
         file: request.handle().file_bytes().map(format_size),
         queue: request.handle().queue_depth(),
+        audit: request.page_url(&Page::Audit()),
         backup: request.page_url(&Page::Backup()),
         all_backups: request.page_url(&Page::Backups()),
         backups: BackupSummary::from_status(

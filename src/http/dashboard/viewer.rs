@@ -10,6 +10,7 @@ use super::cookie::CookieJar;
 use super::page_error::PageError;
 use super::page_routes::RequiredRight;
 use super::{AuthMode, DashboardState, proxy_auth};
+use crate::domain::audit::{Actor, ActorKind};
 use crate::domain::ids::ProjectId;
 use crate::domain::timezone::Timezone;
 use crate::domain::user::preferences::ListPreferences;
@@ -62,6 +63,16 @@ impl Viewer {
             list_preferences: preferences.list,
             signed_in,
             grant,
+        }
+    }
+
+    /// The viewer as an actor of the audit log.
+    pub(crate) fn actor(&self, origin: &RequestOrigin) -> Actor {
+        let user = self.signed_in.as_ref().map(|signed_in| &signed_in.user);
+        Actor {
+            kind: ActorKind::User,
+            name: user.map_or("", |user| user.name.as_str()).into(),
+            address: Some(origin.client.addr),
         }
     }
 

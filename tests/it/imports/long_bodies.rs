@@ -229,7 +229,7 @@ fn the_longest_body_is_written_one_chunk_a_commit() {
 #[tokio::test]
 async fn a_body_is_stored_as_it_arrives_up_to_the_limit() {
     let server = TestServer::start().await;
-    let admin = AdminContext::new(server.handle.clone(), None);
+    let admin = AdminContext::new(&server.handle, None);
     let begin = BeginImport { ids: 3, checks: 1 };
     let import = begin.run(&admin).await.unwrap().import;
     let long = |bytes: usize| {

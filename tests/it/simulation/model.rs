@@ -316,6 +316,8 @@ pub(crate) struct Model {
     /// Time of the newest logged ping.
     pub(crate) newest_ping: i64,
     pub(crate) projects: BTreeMap<u64, ModelProject>,
+    /// Number of pauses by users since the creation of a project, as its audit log counts them.
+    pub(crate) pauses: BTreeMap<u64, u64>,
     pub(crate) keys: BTreeMap<u64, ModelKey>,
     /// `None` if the engine has generated the secret.
     pub(crate) badge_secret: Option<BadgeSecret>,
@@ -354,6 +356,7 @@ impl Model {
 impl Model {
     pub(crate) fn apply(&mut self, command: &Command, now: i64) -> ModelResult {
         match command {
+            Command::Attributed(_, command) => self.apply(command, now),
             Command::Ping(request) => self.ping(request, now),
             Command::Mail(pings) => {
                 let mut pinged = BTreeSet::new();
@@ -371,7 +374,10 @@ impl Model {
             Command::UpdateCheck(id, edit) => self.update(id.0, edit, now),
             Command::PauseCheck(id, until) => {
                 let event = HistoryEvent::Pause(until.map(Timestamp::micros));
-                self.check(id.0)?.history.push((now, event));
+                let check = self.check(id.0)?;
+                check.history.push((now, event));
+                let project = check.project;
+                *self.pauses.entry(project).or_default() += 1;
                 Ok(ExpectedAnswer::Check(id.0))
             }
             Command::ResumeCheck(id) => {
@@ -450,6 +456,7 @@ impl Model {
             }
             Command::DeleteProject(id) => {
                 self.projects.remove(&id.0).ok_or(CommandError::NotFound)?;
+                self.pauses.remove(&id.0);
                 self.checks.retain(|_, check| check.project != id.0);
                 self.channels.retain(|_, channel| channel.project != id.0);
                 self.keys.retain(|_, key| key.project != id.0);

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use overdue::domain::alert::{HoldReason, NotificationState, Outage, OutboxRow};
+use overdue::domain::audit::{AuditAction, AuditScope};
 use overdue::domain::check::{Check, CheckState};
-use overdue::domain::ids::CheckId;
+use overdue::domain::ids::{CheckId, ProjectId};
 use overdue::domain::recent_outcomes::RunOutcome;
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::Handle;
@@ -349,6 +350,27 @@ pub(crate) fn everything(model: &Model, handle: &Handle, now: i64, pruned_at: i6
         flips(handle, &check, &replay, pruned_at)
             .map_err(|difference| format!("check {id}: {difference}"))?;
     }
+    model
+        .projects
+        .keys()
+        .try_for_each(|project| audit_log(model, handle, ProjectId(*project)))
+}
+
+/// Checks that the audit log of a project has no gap and counts every pause.
+fn audit_log(model: &Model, handle: &Handle, project: ProjectId) -> VerifyResult {
+    let entries = handle
+        .audit_entries(AuditScope::Project(project), u64::MAX, usize::MAX)
+        .map_err(|error| format!("the audit log cannot be read: {error}"))?;
+    let numbers: Vec<_> = entries.iter().map(|entry| entry.number).collect();
+    let expected: Vec<_> = (1..=entries.len() as u64).rev().collect();
+    same!(numbers, expected, "numbers of the audit log of {project:?}");
+    let pauses = entries
+        .iter()
+        .filter(|entry| entry.action == AuditAction::Paused)
+        .map(|entry| u64::from(entry.count))
+        .sum::<u64>();
+    let expected = model.pauses.get(&project.0).copied().unwrap_or(0);
+    same!(pauses, expected, "pauses in the audit log of {project:?}");
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use overdue::domain::alert::{HoldReason, NotificationState};
+use overdue::domain::audit::Actor;
 use overdue::domain::check::Check;
 use overdue::domain::ids::{Arrival, ProjectId};
 use overdue::domain::project::{KeyLabel, KeySecret, SecretHash};
@@ -481,6 +482,7 @@ impl SimulatedWorld {
         self.tally.commands += commands.len() as u32;
         let may_lose = self.may_lose_leadership;
         let (handle, writer) = self.engine();
+        let handle = handle.with_actor(Actor::command_line());
         let replies: Vec<_> = commands
             .iter()
             .map(|command| handle.submit(command.clone()))

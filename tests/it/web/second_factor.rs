@@ -337,7 +337,7 @@ async fn the_second_factor_is_removed_by_its_user_with_a_password_or_by_an_owner
     let mut browser = signed_in(&server, "ann").await;
     // At the command line.
     turn_on(&server, &mut browser).await;
-    let admin = AdminContext::new(server.handle.clone(), None);
+    let admin = AdminContext::new(&server.handle, None);
     let has_one = async || {
         let users = ListUsers {}.run(&admin).await.unwrap();
         users
