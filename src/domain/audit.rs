@@ -109,7 +109,7 @@ stored_words! {
         /// Ended the trial of an imported project.
         Released = 13, "released", "released";
         /// Sent an alert again.
-        Retried = 14, "retried", "sent again";
+        Retried = 14, "retried", "sent an alert again about";
         /// Set the password of a user.
         PasswordSet = 15, "password_set", "set the password of";
     }
@@ -132,8 +132,6 @@ stored_words! {
         Project = 5, "project", "project";
         /// A user.
         User = 6, "user", "user";
-        /// An alert of a check.
-        Alert = 7, "alert", "alert of check";
     }
 }
 
@@ -278,31 +276,30 @@ impl AuditEntry {
 
     /// Description of the actions, such as `paused 3 checks: a, b, c`.
     pub fn description(&self) -> String {
-        let names: Vec<_> = self.names.iter().filter(|name| !name.is_empty()).collect();
-        let joined = || {
-            let names: Vec<_> = names.iter().map(|name| &***name).collect();
-            names.join(", ")
-        };
         let action = self.action.text();
-        let object = self.object.text();
-        match (self.count, names.len()) {
+        if self.action == AuditAction::SignedIn {
             // The actor is the object.
-            (1, _) if self.action == AuditAction::SignedIn => action.to_owned(),
-            (count, _) if self.action == AuditAction::SignedIn => format!("{action} {count} times"),
-            (1, 0) => format!("{action} {object}"),
-            (1, _) => format!("{action} {object} {}", joined()),
-            (count, 0) => format!("{action} {object}, {count} times"),
-            (count, 1) if self.names.len() == 1 => {
-                format!("{action} {object} {}, {count} times", joined())
+            return match self.count {
+                1 => action.to_owned(),
+                count => format!("{action} {count} times"),
+            };
+        }
+        let object = self.object.text();
+        let names = self.names.join(", ");
+        let separated = |separator: &str| match names.is_empty() {
+            true => String::new(),
+            false => format!("{separator}{names}"),
+        };
+        match (self.count, self.names.len()) {
+            (1, _) => format!("{action} {object}{}", separated(" ")),
+            (count, 0 | 1) => format!("{action} {object}{}, {count} times", separated(" ")),
+            (count, named) if count as usize == named => {
+                format!("{action} {named} {object}s{}", separated(": "))
             }
-            (count, named) => {
-                let rest = if count as usize > named {
-                    " and others"
-                } else {
-                    ""
-                };
-                format!("{action} {object}, {count} times: {}{rest}", joined())
+            (count, MAX_AUDIT_NAMES) => {
+                format!("{action} {object}s, {count} times, among them {names}")
             }
+            (count, _) => format!("{action} {object}s{}, {count} times", separated(": ")),
         }
     }
 }
@@ -353,13 +350,17 @@ mod tests {
                 )
                 .unwrap();
         }
-        assert_eq!(entry.description(), "paused check, 3 times: a, b, c");
+        assert_eq!(entry.description(), "paused 3 checks: a, b, c");
         for n in 0..20 {
             let paused = event(AuditAction::Paused, &format!("check {n}"));
             entry = entry.merged(&actor("anna"), &paused, start).unwrap();
         }
         assert_eq!((entry.names.len(), entry.count), (MAX_AUDIT_NAMES, 23));
-        assert!(entry.description().ends_with("check 6 and others"));
+        assert!(
+            entry
+                .description()
+                .starts_with("paused checks, 23 times, among them a, ")
+        );
         for (actor, event, now) in [
             (actor("bert"), paused.clone(), start),
             (actor("anna"), event(AuditAction::Resumed, "a"), start),

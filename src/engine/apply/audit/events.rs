@@ -27,10 +27,9 @@ impl WorkingState {
             Command::UpdateAlertSettings { check, .. } => {
                 self.event_of_check(*check, Action::Changed)
             }
-            Command::RetryDelivery { delivery, .. } => Some(AuditEvent {
-                object: AuditObject::Alert,
-                ..self.event_of_check(delivery.check, Action::Retried)?
-            }),
+            Command::RetryDelivery { delivery, .. } => {
+                self.event_of_check(delivery.check, Action::Retried)
+            }
             Command::CreateKey(request) => {
                 let name = key_display_name(&request.label, &request.hint);
                 Some(project_event(
