@@ -20,6 +20,7 @@ mod source;
 mod source_row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+pub mod transfer;
 
 use std::fmt;
 use std::ops::ControlFlow;

@@ -92,7 +92,7 @@
 //! - Export as lines, and reading it: `import::export_format`; its rows, which the admin socket
 //!   uses too: `import::item_rows`.
 //! - State of an import before its commit, and objects that it replaces: `engine::apply::import`;
-//!   staged objects: `engine::state::imports`; transfer: `cli::import`.
+//!   staged objects: `engine::state::imports`; transfer: `import::transfer`.
 //! - Alerts that a trial holds back: `HoldReason::Trial` in [`domain::alert`] and
 //!   `engine::apply::alert_hold`.
 //! - Parsing of schedules: [`domain::schedule`].

@@ -25,7 +25,6 @@ use crate::util::random::Random;
 use api::ImportApiArgs;
 use mode_args::ImportModeArgs;
 use overdue::ImportOverdueArgs;
-use upload::ImportUpload;
 
 /// Progress updates in a second.
 const PROGRESS_UPDATES_PER_SECOND: u8 = 5;
@@ -178,7 +177,7 @@ impl ImportHealthchecksArgs {
         }
         let mut reader = SourceReader::read_objects(&mut source, &options, now, &mut on_progress)
             .map_err(import_failed)?;
-        let mut upload = ImportUpload::begin(upload::open_session(&data()?)?, reader.contents())?;
+        let mut upload = upload::begin(upload::open_target(&data()?)?, reader.contents())?;
         reader
             .read_logs(&mut on_progress, &mut |entry| upload.add_log_entry(entry))
             .map_err(import_failed)?;

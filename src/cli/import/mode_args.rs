@@ -9,7 +9,7 @@ use clap::{ArgGroup, Args};
 
 use super::super::common_args::JsonFlag;
 use super::super::{CliError, table};
-use super::upload::{self, ImportFinish, ImportUpload};
+use super::upload::{self, ImportUpload, import_refused};
 use crate::domain::formatting::format_count;
 use crate::domain::import_contents::ImportContents;
 use crate::domain::project::ProjectName;
@@ -100,9 +100,11 @@ impl ImportModeArgs {
                 let Some(server) = server else {
                     return Ok(None);
                 };
-                let mut upload = ImportUpload::begin(server, &imported)?;
-                let finish_options = self.upload_objects(&mut upload, imported)?;
-                upload.dry_run(&finish_options).map(Some)
+                let mut upload = upload::begin(server, &imported)?;
+                let preview = upload
+                    .send_objects(imported)
+                    .and_then(|()| upload.dry_run(self.live));
+                preview.map(Some).map_err(import_refused)
             });
         match preview {
             Ok(None) => self.print_report(
@@ -121,26 +123,6 @@ impl ImportModeArgs {
         }
     }
 
-    /// Sends the remaining objects, and returns the options for the end.
-    fn upload_objects(
-        &self,
-        upload: &mut ImportUpload,
-        imported: ImportContents,
-    ) -> Result<ImportFinish, CliError> {
-        let newest = imported.newest;
-        let secrets = imported.secrets.clone();
-        let signing = imported.badge_secret;
-        upload.upload_objects(imported)?;
-        Ok(ImportFinish {
-            live: self.live,
-            newest,
-            secrets,
-            badge_secret: signing,
-            replace: self.replace,
-            yes: self.yes,
-        })
-    }
-
     /// Sends the remaining objects and finishes the import. Returns a message with the result.
     pub(super) fn finish(
         &self,
@@ -148,8 +130,8 @@ impl ImportModeArgs {
         imported: ImportContents,
     ) -> Result<String, CliError> {
         let projects = imported.projects.len();
-        let finish_options = self.upload_objects(&mut upload, imported)?;
-        let (replaced, lost) = upload.finish(&finish_options)?;
+        upload.send_objects(imported).map_err(import_refused)?;
+        let (replaced, lost) = upload::finish(&mut upload, self.live, self.replace, self.yes)?;
         let mode = if self.trial {
             "is on trial and sends no alerts until `overdue project release`"
         } else {
@@ -169,7 +151,7 @@ impl ImportModeArgs {
             "{} imported{replacement}: {affected} {mode}",
             format_count(projects, "project")
         );
-        if upload.has_empty_default() {
+        if upload.target().has_empty_default() {
             summary += r#"; the empty project "default" is unchanged"#;
         }
         if lost != LocalChanges::default() {

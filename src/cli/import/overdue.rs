@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::super::CliError;
 use super::mode_args::ImportModeArgs;
-use super::upload::{self, ImportUpload};
+use super::upload;
 use super::{progress_bar, progress_callback};
 use crate::import::export_format::ExportReader;
 use crate::util::clock::Clock;
@@ -44,7 +44,7 @@ impl ImportOverdueArgs {
             let (imported, report) = reader.finish(now);
             return self.how.finish_dry_run(data, imported, report, &[]);
         }
-        let mut upload = ImportUpload::begin(upload::open_session(&data()?)?, reader.contents())?;
+        let mut upload = upload::begin(upload::open_target(&data()?)?, reader.contents())?;
         reader
             .read_logs(&mut on_progress, &mut |entry| upload.add_log_entry(entry))
             .map_err(CliError::usage)?;
