@@ -21,6 +21,7 @@ mod source_row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 pub mod transfer;
+mod upload;
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -32,9 +33,10 @@ use crate::domain::timezone::Timezone;
 use environment::ServerEnvironment;
 use healthchecks::{HealthchecksConverter, MAX_SESSIONS};
 pub use report::ImportReport;
-pub use source::{ImportSource, SourceFormat};
+pub use source::{ImportSource, SourceFormat, create_unnamed_file};
 pub use source_row::RowError;
 use source_row::{SourceRow, SourceTable};
+pub use upload::{UploadError, UploadedSource};
 
 /// Maximum number of row errors in one report: see [limits](crate::docs::limits).
 const MAX_ROW_ERRORS: usize = 50;

@@ -92,7 +92,8 @@
 //! - Export as lines, and reading it: `import::export_format`; its rows, which the admin socket
 //!   uses too: `import::item_rows`.
 //! - State of an import before its commit, and objects that it replaces: `engine::apply::import`;
-//!   staged objects: `engine::state::imports`; transfer: `import::transfer`.
+//!   staged objects: `engine::state::imports`; transfer: `import::transfer`; in the browser:
+//!   `http::dashboard::import`.
 //! - Alerts that a trial holds back: `HoldReason::Trial` in [`domain::alert`] and
 //!   `engine::apply::alert_hold`.
 //! - Parsing of schedules: [`domain::schedule`].

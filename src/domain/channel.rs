@@ -192,6 +192,12 @@ impl ChannelKind {
         self.fields.iter().any(|field| field.key == key)
     }
 
+    /// True if only the operator of the server may give the setting with this key.
+    pub fn is_operator_key(&self, key: &str) -> bool {
+        self.find_field(key)
+            .is_some_and(|(field, is_file)| is_file || field.is_operator_only())
+    }
+
     /// Returns the field of a key. The flag is true if the key names a file that holds the value.
     fn find_field(&self, key: &str) -> Option<(&'static SettingField, bool)> {
         let all = || self.fields.iter().chain(self.common_fields());

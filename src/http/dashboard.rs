@@ -48,6 +48,7 @@ mod cookie;
 mod deliveries;
 mod export_project;
 mod form_data;
+mod import;
 mod layout;
 mod live_updates;
 mod machines;
@@ -94,6 +95,7 @@ use crate::engine::Handle;
 use crate::http::common::reply::HttpError;
 use crate::http::common::request::BaseUrl;
 use crate::http::common::response_body::ResponseWriter;
+use import::ImportSlot;
 use one_time_texts::OneTimeTexts;
 use password_hasher::PasswordHasher;
 use public_status::StatusPageCache;
@@ -180,6 +182,10 @@ pub(crate) struct DashboardState {
     undo_history: UndoHistory,
     status_pages: StatusPageCache,
     live_updates: Arc<live_updates::LiveUpdates>,
+    /// Import from the browser.
+    import_slot: ImportSlot,
+    /// Allows one upload at a time.
+    upload_permit: Semaphore,
     /// Allows one backup at a time.
     backup_permit: Arc<Semaphore>,
 }
@@ -217,6 +223,8 @@ impl DashboardState {
             undo_history: UndoHistory::default(),
             status_pages: StatusPageCache::default(),
             live_updates,
+            import_slot: ImportSlot::default(),
+            upload_permit: Semaphore::new(1),
             backup_permit,
         })
     }

@@ -1,5 +1,7 @@
 //! Report of an import: numbers of objects by result, with reasons, for people and for programs.
 
+mod counts;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -10,124 +12,13 @@ use crate::domain::formatting::format_count;
 use crate::domain::import_contents::ImportedProject;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::command::import::LocalChanges;
+use counts::ReportedCount;
+pub(super) use counts::{ImportTally, ReportedKind};
 
 /// Maximum number of names in a line, and of notes for a kind: see [limits](crate::docs::limits).
 const MAX_LISTED: usize = 20;
 /// Maximum number of names of checks in a line about a channel.
 const MAX_NAMED_CHECKS: usize = 5;
-
-/// Kinds of objects, in the order of the report.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ReportedKind {
-    Projects,
-    Users,
-    Checks,
-    Pings,
-    Bodies,
-    Flips,
-    ApiKeys,
-    PingKeys,
-    Channels,
-    Windows,
-    Badges,
-}
-
-impl ReportedKind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Projects => "projects",
-            Self::Users => "users",
-            Self::Checks => "checks",
-            Self::Pings => "pings",
-            Self::Bodies => "  bodies",
-            Self::Flips => "flips",
-            Self::ApiKeys => "API keys",
-            Self::PingKeys => "ping keys",
-            Self::Channels => "channels",
-            Self::Windows => "windows",
-            Self::Badges => "badges",
-        }
-    }
-}
-
-/// Number of objects of one kind, by result.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-struct ReportedCount {
-    source: u64,
-    carried: u64,
-    changed: u64,
-    dropped: u64,
-    notes: Vec<ReportedNote>,
-}
-
-/// A note about objects of one kind.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-struct ReportedNote {
-    /// Number of objects; `None` for the single object that the text names.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    count: Option<u64>,
-    text: String,
-}
-
-/// Counts objects by result.
-#[derive(Default)]
-pub(super) struct ImportTally(BTreeMap<ReportedKind, ReportedCount>);
-
-impl ImportTally {
-    fn count_mut(&mut self, kind: ReportedKind) -> &mut ReportedCount {
-        self.0.entry(kind).or_default()
-    }
-
-    /// Counts objects that are imported unchanged.
-    pub(super) fn add_carried(&mut self, kind: ReportedKind, count: u64) {
-        let counts = self.count_mut(kind);
-        counts.source += count;
-        counts.carried += count;
-    }
-
-    /// Counts objects that are imported with changes. They are also counted as carried.
-    pub(super) fn add_changed(&mut self, kind: ReportedKind, count: u64) {
-        self.count_mut(kind).changed += count;
-    }
-
-    /// Counts objects that are not imported.
-    pub(super) fn add_dropped(
-        &mut self,
-        kind: ReportedKind,
-        count: u64,
-        reason: impl Into<String>,
-    ) {
-        let counts = self.count_mut(kind);
-        counts.source += count;
-        counts.dropped += count;
-        self.add_note(kind, Some(count), reason);
-    }
-
-    /// Adds a note about a number of objects, or about a single one that the text names.
-    pub(super) fn add_note(
-        &mut self,
-        kind: ReportedKind,
-        count: Option<u64>,
-        text: impl Into<String>,
-    ) {
-        let text = text.into();
-        let notes = &mut self.count_mut(kind).notes;
-        let is_full = notes.len() >= MAX_LISTED;
-        match notes.iter_mut().find(|note| note.text == text) {
-            _ if count == Some(0) => {}
-            Some(note) => note.count = note.count.zip(count).map(|(old, new)| old + new),
-            None if !is_full => notes.push(ReportedNote { count, text }),
-            None => match notes.get_mut(MAX_LISTED) {
-                None => notes.push(ReportedNote {
-                    count: Some(1),
-                    text: "more, not listed here".into(),
-                }),
-                Some(rest) => rest.count = rest.count.map(|rest| rest + 1),
-            },
-        }
-    }
-}
 
 #[cfg(test)]
 impl ImportTally {
@@ -269,6 +160,9 @@ pub struct ImportReport {
     /// Data of an earlier import that a dry run has found on the server; `None` if the server was
     /// not asked.
     here: Option<ReplacementSummary>,
+    /// Channels that are left out because only the operator may create them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    operator_channels: Vec<String>,
 }
 
 /// Data of an earlier import that this one replaces.
@@ -342,6 +236,7 @@ impl ImportReport {
             serve_flags,
             advice,
             here: None,
+            operator_channels: Vec::new(),
         }
     }
 
@@ -361,6 +256,29 @@ impl ImportReport {
         }
     }
 
+    /// Adds channels that are left out because only the operator may create them.
+    pub(super) fn with_operator_channels(mut self, operator_channels: Vec<String>) -> Self {
+        if let Some(counts) = self.counts.get_mut(&ReportedKind::Channels) {
+            let left_out = operator_channels.len() as u64;
+            counts.carried = counts.carried.saturating_sub(left_out);
+            counts.dropped += left_out;
+        }
+        Self {
+            shell: Vec::new(),
+            operator_channels,
+            ..self
+        }
+    }
+
+    /// Returns the rows of the table of counts: the kind of object; its number in the source, and
+    /// the numbers of imported, changed and dropped ones; and notes.
+    pub fn count_rows(&self) -> impl Iterator<Item = (&'static str, [String; 4], Vec<String>)> {
+        self.counts.iter().map(|(kind, count)| {
+            let counts = [count.source, count.carried, count.changed, count.dropped];
+            (kind.name(), counts.map(group_thousands), count.note_texts())
+        })
+    }
+
     /// Returns the report as lines of text. The names in it come from the source and must be
     /// escaped before they are printed to a terminal.
     pub fn lines(&self) -> Vec<String> {
@@ -376,16 +294,12 @@ impl ImportReport {
             let cells = [kind.name().into()].into_iter().chain(
                 [count.source, count.carried, count.changed, count.dropped].map(group_thousands),
             );
-            let notes = count.notes.iter().map(|note| match note.count {
-                Some(count) => format!("{} {}", group_thousands(count), note.text),
-                None => note.text.clone(),
-            });
             rows.push((
                 std::array::from_fn({
                     let mut cells = cells;
                     move |_| cells.next().unwrap_or_default()
                 }),
-                notes.collect(),
+                count.note_texts(),
             ));
         }
         let widest: [usize; 5] = std::array::from_fn(|column| {
@@ -418,7 +332,9 @@ impl ImportReport {
         lines
     }
 
-    fn remark_lines(&self) -> Vec<String> {
+    /// Returns the remarks below the table of counts as lines of text. Lines that belong to the one
+    /// before are indented.
+    pub fn remark_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.incomplete.is_empty() {
             let channels = format_count(self.incomplete.len(), "channel");
@@ -444,6 +360,15 @@ impl ImportReport {
                 ));
                 lines.extend(rows.iter().flat_map(ReportedChannel::lines));
             }
+        }
+        if !self.operator_channels.is_empty() {
+            lines.push(format!(
+                "left out, because only the operator may create them; overdue import on the \
+                 server imports them, {}:",
+                format_count(self.operator_channels.len(), "channel")
+            ));
+            let indented = |channel: &String| format!("  {channel}");
+            lines.extend(self.operator_channels.iter().map(indented));
         }
         if !self.local.is_empty() {
             let mut addresses: Vec<_> = self
@@ -538,6 +463,7 @@ fn group_thousands(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::counts::ReportedNote;
     use super::*;
 
     #[test]

@@ -109,6 +109,26 @@ impl ImportSource {
         }
     }
 
+    /// Opens a file that has no path, under this name. A database is copied.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub(super) fn from_file(name: &str, mut file: File, random: &Random) -> Result<Self, String> {
+        let data = match detect_format(&mut file) {
+            Ok(SourceFormat::Sqlite) => file
+                .rewind()
+                .map_err(|error| error.to_string())
+                .and_then(|()| SourceData::from_stream(file, random)),
+            Ok(format) => Ok(SourceData::Text(format, file)),
+            Err(problem) => Err(problem),
+        };
+        let data = data.map_err(|problem| format!("{name}: {problem}"))?;
+        Ok(Self {
+            name: name.to_owned(),
+            data,
+        })
+    }
+
     /// Name of the source in errors and reports.
     pub fn name(&self) -> &str {
         &self.name
@@ -228,9 +248,17 @@ fn copy_into(file: &mut File, mut from: impl io::Read) -> Result<(), String> {
 /// Copies input that cannot be read twice into a file. The file has no name while it is written, so
 /// that nothing remains if the process is killed.
 fn spool_unnamed(from: impl io::Read, random: &Random) -> Result<File, String> {
-    let (directory, _, mut file) = create_private_file(random)?;
-    drop(directory);
+    let mut file = create_unnamed_file(random)?;
     copy_into(&mut file, from)?;
+    Ok(file)
+}
+
+/// Creates an empty temporary file without a name, which is removed when it is closed.
+///
+/// # Errors
+/// Returns an error if the file cannot be created.
+pub fn create_unnamed_file(random: &Random) -> Result<File, String> {
+    let (_directory, _, file) = create_private_file(random)?;
     Ok(file)
 }
 
@@ -295,7 +323,7 @@ impl DumpFile {
     /// # Errors
     /// Returns an error if the file cannot be created.
     pub(super) fn new(random: &Random) -> Result<Self, String> {
-        let (_, _, file) = create_private_file(random)?;
+        let file = create_unnamed_file(random)?;
         Ok(Self(Mutex::new((BufWriter::new(file), false))))
     }
 

@@ -6,6 +6,7 @@ mod bulk;
 mod check;
 mod confirmation;
 mod deliveries;
+mod import;
 mod integrations;
 mod list;
 mod live_updates;

@@ -74,7 +74,7 @@ impl AdminTarget {
     fn send_finish(
         &mut self,
         ImportId(import): ImportId,
-        options: ImportFinishOptions,
+        options: &ImportFinishOptions,
         is_dry_run: bool,
     ) -> Result<(usize, LocalChanges), AdminClientError> {
         let (live, newest) = match options.mode {
@@ -155,7 +155,7 @@ impl ImportTarget for AdminTarget {
         import: ImportId,
         options: ImportFinishOptions,
     ) -> Result<(usize, LocalChanges), AdminClientError> {
-        self.send_finish(import, options, true)
+        self.send_finish(import, &options, true)
     }
 
     fn finish(
@@ -163,7 +163,7 @@ impl ImportTarget for AdminTarget {
         import: ImportId,
         options: ImportFinishOptions,
     ) -> Result<(usize, LocalChanges), AdminClientError> {
-        self.send_finish(import, options, false)
+        self.send_finish(import, &options, false)
     }
 
     fn abandon(&mut self, ImportId(import): ImportId) {

@@ -289,12 +289,8 @@ impl ChannelSettings {
                     .into(),
             );
         }
-        let is_reserved = |key: &&str| {
-            self.kind
-                .find_field(key)
-                .is_some_and(|(field, file)| file || field.is_operator_only())
-        };
-        match self.pairs().map(|(key, _)| key).find(is_reserved) {
+        let mut keys = self.pairs().map(|(key, _)| key);
+        match keys.find(|key| self.kind.is_operator_key(key)) {
             Some(key) => refused(format!(
                 "{key} may be set only by the operator of the server; leave it out, or use overdue \
                  channel set"

@@ -2,10 +2,12 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::body::{Body as _, Frame, Incoming};
+use http_body_util::{BodyDataStream, BodyExt as _};
+use hyper::body::{Body, Frame, Incoming};
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::connection_state::ConnectionState;
@@ -44,13 +46,27 @@ impl<'a> IncomingBody<'a> {
         }
     }
 
+    /// Returns the bytes of the body as they arrive. The caller limits their number and the time.
+    pub(crate) fn into_bytes_stream(self) -> BodyDataStream<Self> {
+        self.into_data_stream()
+    }
+
     async fn next_frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
-        poll_fn(|cx| {
-            let frame = Pin::new(&mut self.inner).poll_frame(cx);
-            self.connection.set_awaiting_body(frame.is_pending());
-            frame
-        })
-        .await
+        poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await
+    }
+}
+
+impl Body for IncomingBody<'_> {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = Pin::new(&mut self.inner).poll_frame(cx);
+        self.connection.set_awaiting_body(frame.is_pending());
+        frame
     }
 }
 

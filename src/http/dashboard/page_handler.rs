@@ -21,7 +21,7 @@ use super::page_response::{HtmlPage, PageResponse};
 use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight, Scope};
 use super::{
     DashboardState, account, account_lists, add_project, assets, audit, backups, badges, channels,
-    chapters, check, check_list, choose_password, deliveries, export_project, live_updates,
+    chapters, check, check_list, choose_password, deliveries, export_project, import, live_updates,
     machines, project_list, project_settings, public_status, search, second_step, session_expired,
     sign_in, status_pages, system, totp, undo, users, viewer, windows,
 };
@@ -59,6 +59,8 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::Deliveries(_) => deliveries::show(request),
         Page::System() => system::show(request),
         Page::Machines() => machines::show(request),
+        Page::Import() => import::show(request),
+        Page::ImportJob(import) => import::show_job(request, *import),
         Page::Audit() | Page::AuditOfProject(_) => audit::show(request),
         Page::Backups() => Ok(backups::show(request)),
         Page::Users() => users::show(request),
@@ -141,6 +143,7 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::AccountSessions() => account::end_sessions(&request, &form).await,
         Page::Backup() => system::send_backup(request, form).await,
         Page::Backups() => Ok(backups::start(&request)),
+        Page::ImportJob(import) => import::decide(&request, *import, &form),
         Page::AddCheck(_) => check::submit_new_check(request, form).await,
         Page::EditCheck(_) => check::update_check(request, form).await,
         Page::PauseCheck(_) => check::pause(&request, &form).await,
@@ -164,6 +167,8 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::TestChannel(_) => channels::send_test(request).await,
         Page::EnableChannel(_) => channels::enable_channel(&request).await,
         Page::DeleteChannel(_) => channels::delete_channel(&request).await,
+        // `handle_page` answers it.
+        Page::Import() => Err(PageError::not_found()),
         // These pages have no form, as the table of routes states.
         Page::Badges(_)
         | Page::Deliveries(_)
@@ -294,7 +299,11 @@ async fn handle_page(
             return Ok(live_updates::session_ended_reply());
         }
         if is_form && page != Page::Logout() {
-            let form = FormData::read(body, budget, &dashboard.response_writer).await?;
+            let form = match page {
+                // A file is not kept for the time of signing in.
+                Page::Import() => FormData::default(),
+                _ => FormData::read(body, budget, &dashboard.response_writer).await?,
+            };
             let shared_dashboard = Arc::clone(dashboard);
             let path = url_with_query(dashboard, &page, head.uri.query());
             return page_reply(
@@ -344,7 +353,9 @@ async fn handle_page(
         return live_updates::handle_request(request, &head.headers).await;
     }
     let back = request.list_return();
-    let done = if is_form {
+    let done = if is_form && matches!(request.page, Page::Import()) {
+        import::receive(request, &head.headers, body).await?
+    } else if is_form {
         let form = FormData::read(body, budget, &dashboard.response_writer).await?;
         dispatch_post(request, form).await?
     } else {

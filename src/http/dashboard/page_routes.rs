@@ -249,6 +249,10 @@ pages! {
     Machines() of Scope::Server, ["system" "machines"], get Owner;
     /// Audit log of the server.
     Audit() of Scope::Server, ["system" "audit"], get Owner;
+    /// Uploads a file to import.
+    Import() of Scope::Server, ["system" "import"], get Owner, post Owner;
+    /// Import of an uploaded file.
+    ImportJob(import: Uuid) of Scope::Server, ["system" "import" import], get Owner, post Owner;
     /// Scheduled backups of the server.
     Backups() of Scope::Server, ["system" "backups"], get Owner, post Owner;
     /// Backup of the server.

@@ -203,6 +203,7 @@ fn page_results(request: &PageRequest, current: Option<&Project>) -> Vec<SearchR
         add("Page", "Users", "invite", Page::Users());
         add("Page", "System", "database, connection", Page::System());
         add("Page", "Backups", "", Page::Backups());
+        add("Page", "Import", "Healthchecks, overdue", Page::Import());
         add("Page", "Audit log", "of the server", Page::Audit());
         add("Action", "New project", "", Page::AddProject());
     }

@@ -40,6 +40,8 @@ struct SystemPage {
     machines: Option<String>,
     /// URL of the audit log of the server.
     audit: String,
+    /// URL of the page to import a file.
+    import: String,
     waiting: usize,
     /// Size of the database file as text. `None`: the file is being reopened.
     file: Option<String>,
@@ -137,6 +139,7 @@ fn render_page(request: &PageRequest, backup_error: Option<&'static str>) -> Htm
         file: request.handle().file_bytes().map(format_size),
         queue: request.handle().queue_depth(),
         audit: request.page_url(&Page::Audit()),
+        import: request.page_url(&Page::Import()),
         backup: request.page_url(&Page::Backup()),
         all_backups: request.page_url(&Page::Backups()),
         backups: BackupSummary::from_status(

@@ -61,7 +61,20 @@ impl ExportReader {
         random: &Random,
         on_progress: &mut dyn FnMut(ImportProgress),
     ) -> Result<Self, String> {
-        let (name, mut file) = source::open_rereadable(path, random)?;
+        let (name, file) = source::open_rereadable(path, random)?;
+        Self::from_file(name, file, chosen, on_progress)
+    }
+
+    /// Reads a file that can be read more than once to its end, as [`open`](Self::open) does.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub(in crate::import) fn from_file(
+        name: String,
+        mut file: File,
+        chosen: &[ProjectSelection],
+        on_progress: &mut dyn FnMut(ImportProgress),
+    ) -> Result<Self, String> {
         let mut contents = ExportContents::new(chosen);
         let read = read_lines(
             &mut file,

@@ -46,6 +46,39 @@ impl<'a> Browser<'a> {
             .map(|(name, value)| format!("{}={}", encode(name), encode(value)))
             .collect();
         let body = body.join("&");
+        let form_type = "application/x-www-form-urlencoded";
+        self.send_body(method, path, form_type, &body).await
+    }
+
+    /// Sends a form with fields and a file.
+    pub(super) async fn upload(
+        &mut self,
+        path: &str,
+        fields: &[(&str, &str)],
+        (file_name, file): (&str, &str),
+    ) -> TestResponse {
+        let mut body = String::new();
+        for (name, value) in fields {
+            body.push_str(&format!(
+                "--edge\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
+            ));
+        }
+        body.push_str(&format!(
+            "--edge\r\nContent-Disposition: form-data; name=\"file\"; \
+             filename=\"{file_name}\"\r\nContent-Type: \
+             application/octet-stream\r\n\r\n{file}\r\n--edge--\r\n"
+        ));
+        self.send_body("POST", path, "multipart/form-data; boundary=edge", &body)
+            .await
+    }
+
+    async fn send_body(
+        &mut self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: &str,
+    ) -> TestResponse {
         let mut head = format!(
             "{method} {path} HTTP/1.1\r\nConnection: close\r\nAccept: text/html\r\nUser-Agent: \
              Browser\r\n"
@@ -60,10 +93,9 @@ impl<'a> Browser<'a> {
             head.push_str(&format!("Cookie: {cookie}\r\n"));
         }
         if method == "POST" {
-            head.push_str(
-                "Sec-Fetch-Site: same-origin\r\nContent-Type: \
-                 application/x-www-form-urlencoded\r\n",
-            );
+            head.push_str(&format!(
+                "Sec-Fetch-Site: same-origin\r\nContent-Type: {content_type}\r\n"
+            ));
         }
         let answer = self
             .server
