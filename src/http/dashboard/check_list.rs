@@ -8,6 +8,8 @@ mod query;
 mod row;
 mod scan;
 
+use std::collections::HashSet;
+
 use askama::Template;
 
 use super::layout::Layout;
@@ -223,6 +225,22 @@ fn channel_names(request: &PageRequest) -> Result<Vec<(String, String)>, PageErr
     })
 }
 
+/// List that the request belongs to: that of a project, or that of all.
+fn list_page(request: &PageRequest) -> Page {
+    match request.project() {
+        Ok(project) => Page::Checks(project.uuid),
+        Err(_) => Page::AllChecks(),
+    }
+}
+
+/// Target of the bulk actions of that list.
+fn bulk_page(request: &PageRequest) -> Page {
+    match request.project() {
+        Ok(project) => Page::Bulk(project.uuid),
+        Err(_) => Page::BulkOfAll(),
+    }
+}
+
 impl CheckList {
     fn new(
         request: &PageRequest,
@@ -258,6 +276,11 @@ impl CheckList {
         };
         let shown = sort_page(scan.items, &query);
         let back = ListReturn::from_query(&query);
+        let writable: HashSet<_> = request
+            .writable_projects()
+            .iter()
+            .map(|project| project.id)
+            .collect();
         let mut rows = Vec::with_capacity(shown.len());
         let mut last_heading = None;
         for item in shown {
@@ -285,6 +308,7 @@ impl CheckList {
             let heading = query.grouping.map(|by| by.heading(&item).to_owned());
             rows.push(CheckListRow {
                 is_pinned: item.is_pinned,
+                is_selectable: writable.contains(&check.project),
                 heading: heading.clone().filter(|_| heading != last_heading),
                 project: project.is_none().then(|| RowProject {
                     name: item.project.name.as_str().to_owned(),
@@ -296,9 +320,8 @@ impl CheckList {
         }
         let filters = FilterMenu::new(request, &query);
         let keys = project.map(|project| request.page_url(&Page::Settings(project)));
-        // Changes concern one project at a time.
+        let bulk = (!writable.is_empty()).then(|| request.page_url(&bulk_page(request)));
         let project = project.filter(|_| request.is_allowed(RequiredRight::Write));
-        let bulk = project.map(|project| request.page_url(&Page::Bulk(project)));
         let channels = match project {
             Some(_) => channel_names(request)?,
             None => Vec::new(),

@@ -100,7 +100,9 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         | Page::Backup()
         | Page::AccountSessions()
         | Page::Bulk(_)
+        | Page::BulkOfAll()
         | Page::Undo(..)
+        | Page::UndoOfAll(_)
         | Page::EndWindow(..)
         | Page::DeleteStatusPage(..)
         | Page::RetryDelivery(..)
@@ -153,8 +155,8 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::ZoneOfCheck(_) => check::set_zone(&request, &form).await,
         Page::CopyCheck(_) => check::copy(&request).await,
         Page::DeleteCheck(_) => check::delete_check(&request).await,
-        Page::Bulk(_) => check_list::apply_bulk_action(request, form).await,
-        Page::Undo(_, number) => undo::undo(&request, *number).await,
+        Page::Bulk(_) | Page::BulkOfAll() => check_list::apply_bulk_action(request, form).await,
+        Page::Undo(_, number) | Page::UndoOfAll(number) => undo::undo(&request, *number).await,
         Page::StatusPages(_) => status_pages::create(&request, &form).await,
         Page::EditStatusPage(_, page) => status_pages::update(&request, *page, &form).await,
         Page::DeleteStatusPage(_, page) => status_pages::delete(&request, *page).await,

@@ -134,6 +134,16 @@ impl PageRequest {
         }
     }
 
+    /// Projects among the shown ones that the viewer may change.
+    pub(crate) fn writable_projects(&self) -> Vec<Arc<Project>> {
+        let mut projects = self.shown_projects();
+        projects.retain(|project| {
+            self.viewer
+                .is_allowed(RequiredRight::Write, Some(project.id))
+        });
+        projects
+    }
+
     /// Check that the page belongs to.
     pub(crate) fn check(&self) -> Result<&Check, PageError> {
         match &self.resource {

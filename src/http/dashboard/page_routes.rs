@@ -287,6 +287,10 @@ pages! {
     /// Bulk actions on checks.
     Bulk(project: Uuid) of Scope::Project(*project),
         ["projects" project "checks" "bulk"], post Write;
+    /// Bulk actions on checks of all projects.
+    BulkOfAll() of Scope::Server, ["checks" "bulk"], post SignedIn;
+    /// Undoes an action on checks of all projects.
+    UndoOfAll(number: u64) of Scope::Server, ["checks" "undo" number], post SignedIn;
     /// Undoes an action on checks.
     Undo(project: Uuid, number: u64) of Scope::Project(*project),
         ["projects" project "checks" "undo" number], post Write;

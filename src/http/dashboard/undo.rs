@@ -34,7 +34,8 @@ pub(super) enum UndoSteps {
 struct UndoableAction {
     number: u64,
     client: ClientId,
-    project: ProjectId,
+    /// Project of the checks. `None`: the action was done in the list of all projects.
+    project: Option<ProjectId>,
     /// Uptime at which it was done.
     at: Duration,
     steps: UndoSteps,
@@ -88,9 +89,9 @@ impl UndoHistory {
         request: &PageRequest,
         steps: UndoSteps,
         page: ResultPage,
-    ) -> Result<Option<u64>, PageError> {
+    ) -> Option<u64> {
         if !(1..=MAX_CHECKS).contains(&steps.len()) {
-            return Ok(None);
+            return None;
         }
         let now = request.handle().clock().uptime();
         let mut queue = self.current(now);
@@ -98,7 +99,7 @@ impl UndoHistory {
         let action = UndoableAction {
             number: queue.last_number,
             client: request.client_id(),
-            project: request.project()?.id,
+            project: project_of(request),
             at: now,
             steps,
             page,
@@ -110,20 +111,22 @@ impl UndoHistory {
         while checks(&queue) > MAX_CHECKS {
             queue.actions.pop_front();
         }
-        Ok(Some(queue.last_number))
+        Some(queue.last_number)
     }
 
     /// URL that undoes the action in the query of this request, if it still can be undone.
     pub(super) fn url(&self, request: &PageRequest) -> Option<String> {
         let number = request.query.get("undo").parse().ok()?;
-        let project = request.project().ok()?;
         let queue = self.current(request.handle().clock().uptime());
-        queue.position(number, request.client_id(), project.id)?;
-        Some(request.page_url(&Page::Undo(project.uuid, number)))
+        queue.position(number, request.client_id(), project_of(request))?;
+        Some(request.page_url(&match request.project() {
+            Ok(project) => Page::Undo(project.uuid, number),
+            Err(_) => Page::UndoOfAll(number),
+        }))
     }
 
     fn take(&self, number: u64, request: &PageRequest) -> Result<UndoableAction, PageError> {
-        let project = request.project()?.id;
+        let project = project_of(request);
         let mut queue = self.current(request.handle().clock().uptime());
         queue
             .position(number, request.client_id(), project)
@@ -143,11 +146,15 @@ impl UndoHistory {
 
 impl UndoQueue {
     /// Only the client that did an action finds it.
-    fn position(&self, number: u64, client: ClientId, project: ProjectId) -> Option<usize> {
+    fn position(&self, number: u64, client: ClientId, project: Option<ProjectId>) -> Option<usize> {
         self.actions.iter().position(|action| {
             (action.number, action.client, action.project) == (number, client, project)
         })
     }
+}
+
+fn project_of(request: &PageRequest) -> Option<ProjectId> {
+    request.project().ok().map(|project| project.id)
 }
 
 /// Adds the code of a message to the URL of a page, and the number of an action that can be undone.

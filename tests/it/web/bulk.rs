@@ -1,9 +1,11 @@
 //! Bulk actions on the list of checks.
 
+use overdue::domain::status::Status;
+use overdue::domain::user::{Grant, Membership, ProjectMemberships};
 use serde_json::json;
 
-use super::{browse, channel, post, project_uuid, visible_text};
-use crate::support::server::{TestResponse, TestServer};
+use super::{browse, browser, channel, post, project_uuid, visible_text};
+use crate::support::server::{TestResponse, TestServer, new_project};
 
 /// A list of checks.
 struct ListFixture {
@@ -331,4 +333,72 @@ async fn checks_of_another_project_are_left_alone() {
         .json();
     assert_eq!(after["checks"][0]["status"], "new");
     list.server.stop().await;
+}
+
+#[tokio::test]
+async fn the_list_of_all_projects_changes_checks_that_the_user_may_change() {
+    let server = browser::server().await;
+    let mine = new_project(&server.handle, "mine").await;
+    let foreign = new_project(&server.handle, "foreign").await;
+    let mut ids = Vec::new();
+    for project in [&server.main, &mine, &foreign] {
+        for name in ["a", "b"] {
+            let body = json!({ "name": format!("{name} {}", project.id.0) }).to_string();
+            let key = [("X-Api-Key", project.read_write_key.as_str())];
+            let made = server.send("POST", "/api/v3/checks/", &key, body.as_bytes());
+            assert_eq!(made.await.status, 201);
+        }
+        ids.extend(server.handle.with_state(|state| {
+            let checks = state.checks_of(project.id);
+            checks.map(|check| check.id).collect::<Vec<_>>()
+        }));
+    }
+    let memberships = ProjectMemberships::new(vec![
+        (server.main.id, Membership::Member),
+        (mine.id, Membership::Member),
+        (foreign.id, Membership::ReadOnly),
+    ]);
+    browser::make(&server, "bob", Grant::Projects(memberships)).await;
+    let mut bob = browser::signed_in(&server, "bob").await;
+    let page = bob.get("/checks/").await;
+    let boxes = page.text().matches("name=\"check\"").count();
+    assert_eq!((boxes, page.text().matches("data-id=").count()), (4, 6));
+    assert!(!page.text().contains("value=\"assign\""));
+    let statuses = || {
+        server.handle.with_state(|state| {
+            let checks = ids.iter().map(|id| state.check(*id).unwrap());
+            checks
+                .map(|check| check.state.status == Status::Paused)
+                .collect::<Vec<_>>()
+        })
+    };
+    // All that match, in the projects that the user may change.
+    let form = [("action", "pause"), ("all", "1"), ("q", "a ")];
+    let done = bob.send("POST", "/checks/bulk/", &form).await;
+    let location = done.header("Location").unwrap().to_owned();
+    assert!(location.starts_with("/checks/?"), "{location}");
+    assert_eq!(statuses(), [true, false, true, false, false, false]);
+    let shown = bob.get(&location).await;
+    assert!(visible_text(shown.text()).contains("Paused 2 checks."));
+    let undo = shown.text().split("action=\"").find_map(|part| {
+        let target = part.split('"').next()?;
+        target
+            .starts_with("/checks/undo/")
+            .then(|| target.to_owned())
+    });
+    let undone = bob.send("POST", &undo.unwrap(), &[]).await;
+    assert_eq!(undone.status, 303, "{undone:?}");
+    assert_eq!(statuses(), [false; 6]);
+    // A check in a project that the user may only read is left alone.
+    let foreign = ids[4].0.to_string();
+    let form = [("action", "pause"), ("check", foreign.as_str())];
+    bob.send("POST", "/checks/bulk/", &form).await;
+    assert_eq!(statuses(), [false; 6]);
+    let only_reads = ProjectMemberships::new(vec![(server.main.id, Membership::ReadOnly)]);
+    browser::make(&server, "eve", Grant::Projects(only_reads)).await;
+    let mut eve = browser::signed_in(&server, "eve").await;
+    assert!(!eve.get("/checks/").await.text().contains("id=\"bulk\""));
+    let form = [("action", "delete"), ("all", "1")];
+    assert_eq!(eve.send("POST", "/checks/bulk/", &form).await.status, 403);
+    server.stop().await;
 }

@@ -72,10 +72,7 @@ fn undoable_response(
         ResultPage::Check(page.clone())
     };
     let steps = UndoSteps::Restore(UndoSteps::restoration(before, after).into_iter().collect());
-    let number = request
-        .dashboard
-        .undo_history
-        .record(request, steps, shown)?;
+    let number = request.dashboard.undo_history.record(request, steps, shown);
     if is_message {
         let name = alert_text::check_display_name(&after.settings);
         let done = if flash_code == "paused" {

@@ -161,3 +161,81 @@ impl CheckFormFields {
         conflicts
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::super::super::page_request::Query;
+    use super::*;
+
+    /// Returns a form in which each part has one of three values. `choices` are used in turn.
+    fn form(choices: &[usize]) -> CheckFormFields {
+        let mut choices = choices.iter().copied().cycle();
+        let mut pairs = Vec::new();
+        let mut add = |name: &str, values: [&str; 3]| {
+            let value = choices
+                .next()
+                .and_then(|choice| values.get(choice).copied());
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                pairs.push((name.to_owned(), value.to_owned()));
+            }
+        };
+        for field in fields::NAME_FIELDS
+            .into_iter()
+            .chain(fields::rule_and_keyword_fields())
+        {
+            match is_box(field) {
+                true => add(field.form_name, ["", "1", "1"]),
+                false => add(field.form_name, ["", "one", "two\r\nlines"]),
+            }
+        }
+        add("expects", ["period", "cron", "oncalendar"]);
+        add("period", ["1", "2", "3"]);
+        add("cron", ["* * * * *", "0 * * * *", "0 0 * * *"]);
+        add("oncalendar", ["daily", "hourly", "weekly"]);
+        add("tz", ["UTC", "Europe/Riga", "Asia/Tokyo"]);
+        add("grace", ["1", "2", "3"]);
+        add("channel", ["", "a", "b"]);
+        add("after", ["1", "2", "3"]);
+        add("parent", ["", "a", "b"]);
+        CheckFormFields::from_query(&Query(pairs))
+    }
+
+    fn values(form: &CheckFormFields) -> Vec<String> {
+        FormPart::all().map(|part| part.value(form)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_merge_keeps_every_change_and_reports_every_conflict(
+            before in vec(0..3_usize, 40),
+            own in vec(0..5_usize, 40),
+            stored in vec(0..5_usize, 40),
+        ) {
+            // Most parts stay as they were.
+            let changed = |choices: Vec<usize>| -> Vec<usize> {
+                let pairs = choices.into_iter().zip(&before);
+                pairs.map(|(choice, before)| if choice < 3 { choice } else { *before }).collect()
+            };
+            let before_form = form(&before);
+            let own_form = form(&changed(own));
+            let stored_form = form(&changed(stored));
+            let mut merged = own_form.clone();
+            let conflicts = merged.merge(&before_form.digests(), &stored_form);
+            let conflicts: Vec<_> = conflicts.iter().map(|part| part.label()).collect();
+            let before_values = values(&before_form);
+            let own_values = values(&own_form);
+            let stored_values = values(&stored_form);
+            for (number, part) in FormPart::all().enumerate() {
+                let [before, own, stored] =
+                    [&before_values, &own_values, &stored_values].map(|values| &values[number]);
+                let is_conflict = own != stored && own != before && stored != before;
+                prop_assert_eq!(conflicts.contains(&part.label()), is_conflict, "{}", part.label());
+                let expected = if own == before { stored } else { own };
+                prop_assert_eq!(&part.value(&merged), expected, "{}", part.label());
+            }
+        }
+    }
+}

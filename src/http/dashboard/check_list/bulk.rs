@@ -9,7 +9,7 @@ use super::scan::alerting_channels;
 use crate::domain::check::Check;
 use crate::domain::check_edit::CheckEdit;
 use crate::domain::formatting::format_count;
-use crate::domain::ids::{ChannelId, CheckId, ProjectId};
+use crate::domain::ids::{ChannelId, CheckId};
 use crate::domain::status::Status;
 use crate::domain::text::Tags;
 use crate::domain::timestamp::Timestamp;
@@ -20,7 +20,7 @@ use crate::http::dashboard::page_error::PageError;
 use crate::http::dashboard::page_messages::Banner;
 use crate::http::dashboard::page_request::{PageRequest, Query};
 use crate::http::dashboard::page_response::PageResponse;
-use crate::http::dashboard::page_routes::Page;
+use crate::http::dashboard::page_routes::RequiredRight;
 use crate::http::dashboard::pause_length::PauseLength;
 use crate::http::dashboard::undo::{ResultPage, UndoSteps, with_message};
 use crate::operations::check::CheckChange;
@@ -95,11 +95,7 @@ impl BulkResult {
 
 impl BulkAction {
     /// Parses the action of a form, or returns a message about missing input.
-    fn from_form(
-        request: &PageRequest,
-        project: ProjectId,
-        form: &FormData,
-    ) -> Result<Self, &'static str> {
+    fn from_form(request: &PageRequest, form: &FormData) -> Result<Self, &'static str> {
         let tag = || {
             let tag = form.get("new_tag").trim();
             let is_one = Tags::parse(tag).is_ok_and(|tags| tags.iter().count() == 1);
@@ -109,9 +105,11 @@ impl BulkAction {
         };
         let channel = || {
             let uuid = form.get("channel");
+            // A channel belongs to the project of its checks.
+            let project = request.project().ok().map(|project| project.id);
             request.handle().with_state(|state| {
-                let channels = state
-                    .project(project)
+                let channels = project
+                    .and_then(|project| state.project(project))
                     .into_iter()
                     .flat_map(|project| project.channels.values());
                 let mut found = channels.filter(|channel| channel.uuid.to_string() == uuid);
@@ -283,12 +281,12 @@ pub(crate) async fn apply_bulk_action(
         deleted: result.deleted + already_deleted,
         ..result
     };
-    let list = request.page_url(&Page::Checks(request.project()?.uuid));
+    let list = request.page_url(&super::list_page(&request));
     let page = format!("{list}{}", query.to_query_string());
     let number = match undo {
         Some(steps) => {
             let page = ResultPage::List(page.clone());
-            dashboard.undo_history.record(&request, steps, page)?
+            dashboard.undo_history.record(&request, steps, page)
         }
         None => None,
     };
@@ -317,7 +315,7 @@ pub(crate) async fn undo_steps(
             Ok(result)
         }
         UndoSteps::Reverse(action, ids) => {
-            let checks = existing_checks(request, &ids)?;
+            let checks = existing_checks(request, &ids);
             let (result, _) = execute(request, &action, &checks).await?;
             Ok(BulkResult {
                 deleted: result.deleted + ids.len() - checks.len(),
@@ -329,12 +327,15 @@ pub(crate) async fn undo_steps(
 
 fn parse_request(request: PageRequest, form: &FormData) -> Result<BulkRequest, PageError> {
     let query = CheckListQuery::parse(&form.fields().0, request.viewer.list_preferences);
-    let action = match BulkAction::from_form(&request, request.project()?.id, form) {
+    let action = match BulkAction::from_form(&request, form) {
         Ok(action) => action,
         Err(missing) => {
             return redisplay_list(request, query, form, missing).map(BulkRequest::Respond);
         }
     };
+    if request.writable_projects().is_empty() {
+        return Err(PageError::forbidden(RequiredRight::Write));
+    }
     let (checks, already_deleted) = select_checks(&request, form, &query)?;
     if checks.is_empty() && already_deleted == 0 {
         return redisplay_list(
@@ -373,7 +374,7 @@ fn redisplay_list(
         tag: form.get("new_tag").to_owned(),
         channel: form.get("channel").to_owned(),
     };
-    request.page = Page::Checks(request.project()?.uuid);
+    request.page = super::list_page(&request);
     Ok(super::render_list(
         &request,
         query,
@@ -384,25 +385,26 @@ fn redisplay_list(
     .into())
 }
 
-/// Checks of the project that a form selects, or all that match the filter. Also returns the number
-/// of selected checks that no longer exist.
+/// Checks that a form selects, or all that match the filter, in the projects that the viewer may
+/// change. Also returns the number of selected checks that no longer exist.
 fn select_checks(
     request: &PageRequest,
     form: &FormData,
     query: &CheckListQuery,
 ) -> Result<(Vec<Check>, usize), PageError> {
-    let project = request.project()?.id;
     if form.has("all") {
         let mut checks = Vec::new();
         let filter = CheckListFilter::new(query);
-        let alerting = alerting_channels(request, project);
-        request.handle().for_each_check(project, |check| {
-            let status = check.state.visible_status(&check.settings, request.now);
-            let is_unnotified = !alerting.reach_recipient_of(&check.settings);
-            if filter.matches(&check, status, is_unnotified) {
-                checks.push(check);
-            }
-        });
+        for project in request.writable_projects() {
+            let alerting = alerting_channels(request, project.id);
+            request.handle().for_each_check(project.id, |check| {
+                let status = check.state.visible_status(&check.settings, request.now);
+                let is_unnotified = !alerting.reach_recipient_of(&check.settings);
+                if filter.matches(&check, status, is_unnotified) {
+                    checks.push(check);
+                }
+            });
+        }
         return Ok((checks, 0));
     }
     let ids: Vec<_> = form
@@ -416,18 +418,19 @@ fn select_checks(
         )
         .into());
     }
-    let checks = existing_checks(request, &ids)?;
+    let checks = existing_checks(request, &ids);
     let already_deleted = ids.len() - checks.len();
     Ok((checks, already_deleted))
 }
 
-/// Checks of the project with these ids.
-fn existing_checks(request: &PageRequest, ids: &[CheckId]) -> Result<Vec<Check>, PageError> {
-    let project = request.project()?.id;
+/// Checks with these ids in the projects that the viewer may change.
+fn existing_checks(request: &PageRequest, ids: &[CheckId]) -> Vec<Check> {
+    let projects = request.writable_projects();
+    let projects: HashSet<_> = projects.iter().map(|project| project.id).collect();
     request.handle().with_state(|state| {
         let checks = ids.iter().filter_map(|id| state.check(*id));
-        let of_project = checks.filter(|check| check.project == project);
-        Ok(of_project.cloned().collect())
+        let writable = checks.filter(|check| projects.contains(&check.project));
+        writable.cloned().collect()
     })
 }
 

@@ -12,7 +12,6 @@ use crate::http::dashboard::layout::Layout;
 use crate::http::dashboard::page_error::PageError;
 use crate::http::dashboard::page_request::PageRequest;
 use crate::http::dashboard::page_response::HtmlPage;
-use crate::http::dashboard::page_routes::Page;
 
 /// Maximum number of names shown on the page.
 const NAMES_SHOWN: usize = 50;
@@ -54,7 +53,6 @@ pub(super) fn confirmation_page(
     if !needs_confirmation || form.get("confirm").trim() == confirmation {
         return Ok(None);
     }
-    let project = request.project()?.uuid;
     let is_wrong = is_deletion && form.has("confirm");
     let mut inputs = query.pairs();
     inputs.extend(
@@ -70,10 +68,10 @@ pub(super) fn confirmation_page(
     }
     let page = HtmlPage::from_template(&BulkConfirmationPage {
         layout: request.layout("Confirm the action"),
-        path: request.page_url(&Page::Bulk(project)),
+        path: request.page_url(&super::bulk_page(request)),
         list: format!(
             "{}{}",
-            request.page_url(&Page::Checks(project)),
+            request.page_url(&super::list_page(request)),
             query.to_query_string()
         ),
         inputs,

@@ -34,6 +34,8 @@ pub(crate) struct CheckListRow {
     pub(crate) next: Next<DisplayTime>,
     /// True if the viewer has pinned the check.
     pub(crate) is_pinned: bool,
+    /// True if the viewer may change the check.
+    pub(crate) is_selectable: bool,
     /// Heading of the group that begins with this row.
     pub(crate) heading: Option<String>,
     /// Project of the check, in a list of all projects.
@@ -154,6 +156,7 @@ impl CheckListRow {
             }),
             next: Next::of(shown, check, times.now).map(when),
             is_pinned: false,
+            is_selectable: false,
             heading: None,
             project: None,
         }

@@ -117,7 +117,7 @@ document.addEventListener('click', event => {
 
 // A list of all projects has no live stream.
 const POLL_EVERY = 15_000;
-if (document.querySelector('#list[data-polls]')) setInterval(() => { if (!document.hidden && !isLoading) show(location.href); }, POLL_EVERY);
+if (document.querySelector('#list[data-polls]')) setInterval(() => { if (!document.hidden && !isLoading && !document.querySelector('#bulk :focus')) show(location.href); }, POLL_EVERY);
 
 // Keys move between the links of the rows.
 const links = () => [...document.querySelectorAll('.row .title > a')].filter(link => link.closest('[data-id]'));
