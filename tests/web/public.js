@@ -1,4 +1,5 @@
-// Pages beyond the checks: a public status page as its readers see it, backups, and a test of a channel before it is saved.
+// Pages beyond the checks: a public status page as its readers see it, backups, a test of a channel before it is saved, an import,
+// and the audit log.
 'use strict';
 
 exports.go = async ({ server, open, look, expect, sizes }) => {
@@ -70,4 +71,46 @@ exports.go = async ({ server, open, look, expect, sizes }) => {
   await page.waitForSelector('.wrong');
   await page.goto(`/${project}/integrations/`);
   expect(await page.locator('.integrations li').count() === 0, 'the channel was saved');
+
+  // An import shows its report first.
+  await page.goto('/system/import/');
+  await look(page, 'import');
+  const uuid = end => `6f3a0f6e-0c9b-4f0e-9b1b-00000000000${end}`;
+  const dump = [
+    { model: 'auth.user', pk: 1, fields: { email: 'ann@example.org', username: 'a' } },
+    { model: 'accounts.project', pk: 1, fields: { code: uuid(9), name: 'Homelab', owner: 1, badge_key: 'bk' } },
+    {
+      model: 'api.check', pk: 1, fields: {
+        code: uuid(1), project: 1, name: 'imported job', slug: '', created: '2026-01-01T00:00:00Z', kind: 'simple',
+        timeout: '01:00:00', grace: '01:00:00', tz: 'UTC', status: 'new', n_pings: 0,
+      },
+    },
+  ];
+  await page.setInputFiles('#file', { name: 'hc.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify(dump)) });
+  await page.click('button:has-text("Upload and check")');
+  await page.waitForSelector('h2:has-text("What would be imported")');
+  await look(page, 'report of an import');
+  await page.setViewportSize(sizes.phone);
+  await look(page, 'report of an import on a phone');
+  expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the report scrolls sideways');
+  await page.setViewportSize(sizes.desktop);
+  await page.click('button:has-text("Import on trial")');
+  await page.waitForSelector('.notice.up:has-text("1 project imported")');
+
+  // The list of all projects changes checks of each.
+  await page.goto('/checks/');
+  for (const box of await page.$$('.row[data-id] [name=check]')) await box.check();
+  await page.click('#bulk button:has-text("Pause")');
+  await page.waitForSelector('.notice:has-text("Paused 3 checks")');
+  await look(page, 'all projects after an action');
+  await page.click('.notice button:has-text("Undo")');
+  await page.waitForSelector('.notice:has-text("Undone for 3 checks")');
+
+  // The audit log has it all.
+  await page.goto('/system/audit/');
+  await page.waitForSelector('.deliveries li:has-text("imported project Homelab")');
+  await look(page, 'audit log of the server');
+  await page.goto(`/${project}/audit/`);
+  await page.waitForSelector('.deliveries li:has-text("paused 2 checks")');
+  await look(page, 'audit log of a project');
 };
