@@ -7,12 +7,31 @@ exports.go = async ({ server, open, expect, findings, out }) => {
   const page = await open();
   await page.goto('/');
   await page.waitForSelector('#live[data-by=stream]');
+  // Lists without a stream.
+  const asking = await open();
+  await asking.goto('/projects/add/');
+  await asking.fill('#name', 'Second');
+  await asking.click('button:has-text("Create project")');
+  await asking.waitForURL(/projects\/[0-9a-f-]+/);
+  const others = [];
+  for (const [path, part] of [['/checks/', '#list .row'], ['/', '#projects']]) {
+    const other = await open();
+    await other.goto(path);
+    await other.waitForSelector(part);
+    others.push(other);
+  }
+  const asks = other => other.evaluate(() => { document.dispatchEvent(new Event('visibilitychange')); });
   // Browsers report each request that fails.
   const before = findings.length;
   await server.halt();
   await page.waitForSelector('.outdated:has-text("Disconnected since"):has-text("Shown as of")');
   expect(await page.isVisible('#main[data-outdated] .row'), 'the rows look current');
   await page.screenshot({ path: `${out}/outage.png` });
+
+  for (const other of others) {
+    await asks(other);
+    await other.waitForSelector('.outdated:has-text("Disconnected since"):has-text("Shown as of")');
+  }
 
   // An action without a server is reported.
   await page.evaluate(() => {
@@ -27,6 +46,10 @@ exports.go = async ({ server, open, expect, findings, out }) => {
   const begun = Date.now();
   await page.waitForSelector('#live[data-by=stream]');
   await page.waitForSelector('.outdated', { state: 'detached' });
+  for (const other of others) {
+    await asks(other);
+    await other.waitForSelector('.outdated', { state: 'detached' });
+  }
   const took = Date.now() - begun;
   expect(took < 20_000, `live again after ${took} ms`);
   await fetch(`${check.ping_url}/fail`, { method: 'POST' });

@@ -56,11 +56,10 @@ files! {
     "list.js" JS;
     "live.js" JS;
     "log.js" JS;
-    "machines.js" JS;
     "manifest.webmanifest" "application/manifest+json";
     "menu.js" JS;
     "palette.js" JS;
-    "projects.js" JS;
+    "polls.js" JS;
     "rows.js" JS;
     "sign-in.js" JS;
     "status.css" CSS;

@@ -53,8 +53,6 @@ pub(crate) struct LiveSubscription {
     pub(crate) events: String,
     /// Id of the newest frame when the page was rendered.
     pub(crate) since: String,
-    /// Time zone of the page.
-    pub(crate) zone: String,
 }
 
 impl LiveUpdates {
@@ -144,7 +142,6 @@ impl PageRequest {
         Some(LiveSubscription {
             events,
             since: hub.newest_frame_id(),
-            zone: self.viewer.zone.name().to_owned(),
         })
     }
 }

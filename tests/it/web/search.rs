@@ -82,7 +82,7 @@ async fn the_list_of_all_projects_is_filtered_grouped_and_leads_to_each() {
         assert!(all.contains(&format!("<bdi>{name}</bdi>")), "{name}");
     }
     assert!(all.contains("<bdi>other &#60;b&#62;</bdi>"));
-    assert!(!all.contains("id=\"bulk\""), "changes concern one project");
+    assert!(all.contains("action=\"/checks/bulk/\""), "{all}");
     let window = server.extension_api("POST", "/windows", r#"{"minutes": 10}"#);
     assert_eq!(window.await.status, 201);
     let muted = visible_text(&list("").await);

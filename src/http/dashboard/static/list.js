@@ -4,9 +4,9 @@ import { parsed, part, swap, undisturbed } from './swap.js';
 
 const form = document.querySelector('form.search');
 const line = document.getElementById('loading');
-let request = new AbortController(), isLoading = false;
+let request = new AbortController();
 
-// The page may be the response to a form.
+// For the response to a form.
 history.replaceState(null, '', document.getElementById('list')?.dataset.at);
 // Pages of checks lead back to the last view of the list.
 const remember = () => sessionStorage.setItem(location.pathname, location.search);
@@ -32,7 +32,6 @@ function countTags() {
 export async function show(url, keep = '') {
   request.abort();
   const mine = request = new AbortController();
-  isLoading = true;
   const slow = setTimeout(() => line?.removeAttribute('hidden'), 150);
   try {
     const html = await part(url, 'list', mine.signal);
@@ -48,10 +47,7 @@ export async function show(url, keep = '') {
     if (error.name !== 'AbortError') say('Failed. Reload the page.');
   } finally {
     clearTimeout(slow);
-    if (mine === request) {
-      isLoading = false;
-      line?.setAttribute('hidden', '');
-    }
+    if (mine === request) line?.setAttribute('hidden', '');
   }
 }
 
@@ -114,10 +110,6 @@ document.addEventListener('click', event => {
   if (form) fill(link.href);
   show(link.href, 'push');
 });
-
-// A list of all projects has no live stream.
-const POLL_EVERY = 15_000;
-if (document.querySelector('#list[data-polls]')) setInterval(() => { if (!document.hidden && !isLoading && !document.querySelector('#bulk :focus')) show(location.href); }, POLL_EVERY);
 
 // Keys move between the links of the rows.
 const links = () => [...document.querySelectorAll('.row .title > a')].filter(link => link.closest('[data-id]'));

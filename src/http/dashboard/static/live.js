@@ -1,6 +1,7 @@
 // Sends a page the changes on the server: by an event stream while the page is visible, by polling while it is hidden or where streams do
 // not work. Events have ids, so that the next connection brings the missed ones. While the page is not current, a band above it says so.
-import { clock, now } from './time.js';
+import { disconnected, unwarn, warn } from './swap.js';
+import { now } from './time.js';
 
 const place = document.getElementById('live');
 const listeners = [];
@@ -37,28 +38,13 @@ export function picture(name) {
 function say(text) {
   if (place.textContent !== text) place.textContent = text;
 }
-// The band, and a grey page below it.
-const band = Object.assign(document.createElement('p'), { className: 'notice down outdated' });
-band.setAttribute('role', 'alert');
 let bandTimer = null;
-function warn(text, label, url) {
-  clearTimeout(bandTimer);
-  band.textContent = `${text} Shown as of ${clock(lostAt ?? now(), place.dataset.zone)}. `;
-  if (label) band.append(Object.assign(document.createElement('a'), { href: url, textContent: label }));
-  const main = document.getElementById('main');
-  main.prepend(band);
-  main.dataset.outdated = '';
-}
-function unwarn() {
-  clearTimeout(bandTimer);
-  bandTimer = null;
-  band.remove();
-  delete document.getElementById('main').dataset.outdated;
-}
 
 function connected(text) {
   failures = 0;
   lostAt = null;
+  clearTimeout(bandTimer);
+  bandTimer = null;
   unwarn();
   if (shown) draw(shown);
   place.dataset.state = 'on';
@@ -67,8 +53,8 @@ function connected(text) {
 }
 function lost() {
   lostAt ??= now();
-  const text = `Disconnected since ${clock(lostAt, place.dataset.zone)}, reconnecting`;
-  bandTimer ??= setTimeout(warn, BAND_AFTER * 1000, `${text}.`);
+  const text = disconnected(lostAt);
+  bandTimer ??= setTimeout(warn, BAND_AFTER * 1000, `${text}.`, lostAt);
   shown ??= /favicon-(\w+)/.exec(icon.getAttribute('href'))[1];
   draw('off');
   place.dataset.state = 'off';
@@ -88,7 +74,8 @@ function stop(text, label, url) {
   if (isOver) return;
   isOver = true;
   end();
-  warn(text, label, url);
+  clearTimeout(bandTimer);
+  warn(text, lostAt ?? now(), label, url);
   say('Not updated');
   place.dataset.state = 'off';
 }

@@ -5,7 +5,7 @@ import { ask, onFrame, picture, seldom } from './live.js';
 import { parsed, swap, undisturbed } from './swap.js';
 import { moment } from './time.js';
 
-const zone = document.getElementById('live')?.dataset.zone;
+const { zone } = document.documentElement.dataset;
 const list = () => document.getElementById('list');
 const row = id => list()?.querySelector(`.row[data-id="${id}"]`);
 const wanted = name => new URL(location).searchParams.getAll(name);

@@ -1,5 +1,7 @@
 // Replaces parts of a page with new versions from the server. Keeps the focus, the selection in a field, ticked boxes, open menus and the
 // scroll position.
+import { clock } from './time.js';
+
 const policy = window.trustedTypes?.createPolicy('swap', { createHTML: text => text }) ?? { createHTML: text => text };
 
 // Returns a part of the page at a URL, or null if the whole page has to be loaded, such as after signing out.
@@ -9,8 +11,26 @@ export async function part(url, name, signal) {
     location.assign(url);
     return null;
   }
+  if (answer.status >= 500) throw new Error(answer.statusText);
   return answer.text();
 }
+
+// The band above a page that is not current since `at`.
+const { zone } = document.documentElement.dataset;
+const band = Object.assign(document.createElement('p'), { className: 'notice down outdated' });
+band.setAttribute('role', 'alert');
+export function warn(text, at, label, url) {
+  band.textContent = `${text} Shown as of ${clock(at, zone)}. `;
+  if (label) band.append(Object.assign(document.createElement('a'), { href: url, textContent: label }));
+  const main = document.getElementById('main');
+  main.prepend(band);
+  main.dataset.outdated = '';
+}
+export function unwarn() {
+  band.remove();
+  delete document.getElementById('main').dataset.outdated;
+}
+export const disconnected = at => `Disconnected since ${clock(at, zone)}, reconnecting`;
 
 // Data with which an element is found again after its neighbours were replaced.
 function address(element) {
