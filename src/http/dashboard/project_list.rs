@@ -13,6 +13,7 @@ use super::page_request::PageRequest;
 use super::page_response::{HtmlPage, PageResponse};
 use super::page_routes::Page;
 use super::time_display::DisplayTime;
+use crate::channels::alert_text::check_display_name;
 use crate::domain::formatting::format_count;
 use crate::domain::project::Project;
 
@@ -126,12 +127,7 @@ fn project_row(request: &PageRequest, project: &Project) -> ProjectListRow {
         *counts.entry(shown).or_default() += 1;
         last = last.max(check.state.last_ping);
         if shown == DisplayStatus::Down && down.len() < MAX_NAMED_DOWN {
-            let name = check.settings.name.as_str();
-            down.push(if name.is_empty() {
-                check.uuid.to_string()
-            } else {
-                name.into()
-            });
+            down.push(check_display_name(&check.settings));
         }
     });
     ProjectListRow {
