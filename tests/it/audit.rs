@@ -4,11 +4,13 @@ use overdue::admin::audit::{AuditRow, ListAudit};
 use overdue::admin::keys::CreateKey;
 use overdue::admin::projects::{CheckLimit, CreateProject, DeleteProject};
 use overdue::admin::{AdminContext, AdminRequest as _};
+use overdue::config::apply_config;
 use overdue::domain::audit::{Actor, AuditScope, MAX_AUDIT_ENTRIES};
 use overdue::domain::project::{KeyAccess, KeyLabel, ProjectName};
 use overdue::engine::command::Command;
 use serde_json::{Value, json};
 
+use crate::config::{ALLOW_ALL, ConfigTestEngine, parse_document};
 use crate::support::server::TestServer;
 
 async fn entries(server: &TestServer, query: &str) -> Vec<Value> {
@@ -144,6 +146,48 @@ async fn the_command_line_sees_all_logs_and_that_of_a_deleted_project_is_gone() 
     let rows = list(&server, None).await;
     assert_eq!(rows[0].description, "deleted project Second");
     server.stop().await;
+}
+
+#[test]
+fn an_applied_file_has_an_entry_for_each_kind_of_change() {
+    let engine = ConfigTestEngine::new();
+    let actor = engine.handle.with_actor(Actor::server());
+    let file = |grace: &str| {
+        format!(
+            "version = 1\nsource = \"s\"\n[project.Home]\n[project.Home.check.backup]\nevery = \
+             \"5m\"\ngrace = \"{grace}\"\n[project.Home.check.router]\nevery = \"5m\"\n"
+        )
+    };
+    let apply = |grace| {
+        let document = parse_document(&file(grace));
+        engine
+            .run(apply_config(&actor, document, ALLOW_ALL))
+            .map_err(|error| format!("{error:?}"))
+            .unwrap();
+    };
+    let described = |project: Option<&str>| {
+        let project = project.map(|_| {
+            engine
+                .handle
+                .with_state(|state| state.projects().next().unwrap().project.id)
+        });
+        let scope = project.map_or(AuditScope::Server, AuditScope::Project);
+        let entries = engine.handle.audit_entries(scope, u64::MAX, 10).unwrap();
+        entries
+            .iter()
+            .map(|entry| format!("{} {}", entry.actor, entry.description()))
+            .collect::<Vec<_>>()
+    };
+    apply("2m");
+    assert_eq!(described(None), ["server created project Home"]);
+    let created = "server created 2 checks: backup, router";
+    assert_eq!(described(Some("Home")), [created]);
+    // Nothing changes.
+    apply("2m");
+    assert_eq!(described(Some("Home")), [created]);
+    apply("3m");
+    let changed = "server changed check backup";
+    assert_eq!(described(Some("Home")), [changed, created]);
 }
 
 #[tokio::test]

@@ -32,6 +32,8 @@ const MAX_FILE_NAME_CHARS: usize = 100;
 const WRITE_BYTES: usize = 1 << 20;
 /// Time in which more of the file must arrive.
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time in which the whole form must arrive.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Form with a file.
 #[derive(Default)]
@@ -59,25 +61,12 @@ pub(in crate::http::dashboard) async fn receive(
     let Some(boundary) = boundary else {
         return Err(PageError::bad_request("the form has no file"));
     };
-    let mut parts = Multipart::new(body.into_bytes_stream(), boundary);
-    let mut form = UploadForm::default();
-    let mut field_count = 0;
-    while let Some(field) = next_part(parts.next_field()).await? {
-        field_count += 1;
-        if field_count > MAX_FIELDS {
-            return Err(PageError::bad_request("the form has too many fields"));
-        }
-        match field.name().unwrap_or_default() {
-            "file" => match receive_file(&request, field).await? {
-                Ok(file) => form.file = Some(file),
-                Err(reason) => return refuse(request, reason).await,
-            },
-            "logs" => form.logs = read_text(field).await?,
-            "users" => form.with_users = !read_text(field).await?.is_empty(),
-            "secret" => form.secret = read_text(field).await?,
-            _ => drop(read_text(field).await?),
-        }
-    }
+    let parts = Multipart::new(body.into_bytes_stream(), boundary);
+    let received = timeout(UPLOAD_TIMEOUT, receive_form(&request, parts)).await;
+    let form = match received.unwrap_or(Err(HttpError::BodyTimeout.into()))? {
+        Ok(form) => form,
+        Err(reason) => return refuse(request, reason).await,
+    };
     let options = form.options();
     let Some((name, file)) = form.file.filter(|(name, _)| !name.is_empty()) else {
         return refuse(request, "choose a file".into()).await;
@@ -94,6 +83,32 @@ pub(in crate::http::dashboard) async fn receive(
         Ok(id) => Ok(PageResponse::Redirect(Page::ImportJob(id), None)),
         Err(reason) => refuse(request, reason.into()).await,
     }
+}
+
+/// Receives the fields of the form. Returns them, or the reason why the file cannot be kept.
+async fn receive_form(
+    request: &PageRequest,
+    mut parts: Multipart<'_>,
+) -> Result<Result<UploadForm, String>, PageError> {
+    let mut form = UploadForm::default();
+    let mut field_count = 0;
+    while let Some(field) = next_part(parts.next_field()).await? {
+        field_count += 1;
+        if field_count > MAX_FIELDS {
+            return Err(PageError::bad_request("the form has too many fields"));
+        }
+        match field.name().unwrap_or_default() {
+            "file" => match receive_file(request, field).await? {
+                Ok(file) => form.file = Some(file),
+                Err(reason) => return Ok(Err(reason)),
+            },
+            "logs" => form.logs = read_text(field).await?,
+            "users" => form.with_users = !read_text(field).await?.is_empty(),
+            "secret" => form.secret = read_text(field).await?,
+            _ => drop(read_text(field).await?),
+        }
+    }
+    Ok(Ok(form))
 }
 
 impl UploadForm {
