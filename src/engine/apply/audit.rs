@@ -43,13 +43,18 @@ impl WorkingState {
     }
 
     fn prepare_audit(&mut self, command: &Command, now: Timestamp) -> Option<PendingAudit> {
+        // The browser may already have a session of another user.
+        if let Command::User(command) = command.unattributed()
+            && let Some(pending) = self.prepare_sign_in_audit(command, now)
+        {
+            return Some(pending);
+        }
         match command {
             Command::Attributed(actor, command) => Some(PendingAudit {
                 actor: Actor::clone(actor),
                 event: self.event_of(command),
                 settings_before: self.settings_before(command),
             }),
-            Command::User(command) => self.prepare_sign_in_audit(command, now),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 use overdue::domain::user::{Grant, Membership, ProjectMemberships};
 use serde_json::json;
 
-use super::browser::{make, owner, server, signed_in};
+use super::browser::{PASSWORD, make, owner, server, signed_in};
 use super::{project_uuid, visible_text};
 
 #[tokio::test]
@@ -40,6 +40,20 @@ async fn owners_see_who_signed_in_and_members_who_changed_a_check() {
         assert!(text.contains(&format!("user {name} signed in")), "{text}");
     }
     assert!(!text.contains("Backup"), "{text}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_sign_in_is_logged_even_if_the_browser_has_a_session() {
+    let server = server().await;
+    owner(&server, "ann").await;
+    owner(&server, "bob").await;
+    let mut browser = signed_in(&server, "ann").await;
+    assert_eq!(browser.sign_in("bob", PASSWORD).await.status, 303);
+    let text = visible_text(browser.get("/system/audit/").await.text());
+    for name in ["ann", "bob"] {
+        assert!(text.contains(&format!("user {name} signed in")), "{text}");
+    }
     server.stop().await;
 }
 

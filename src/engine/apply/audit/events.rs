@@ -1,4 +1,4 @@
-//! Events of the audit log: what a command does, to objects with which names.
+//! Events of the audit log: the action of each command, with the kind and the name of its object.
 
 use super::super::super::command::Command;
 use super::super::super::command::import::ImportStep;
