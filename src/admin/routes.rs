@@ -89,6 +89,7 @@ static ROUTES: &[AdminRoute] = &[
     route::<users::DeleteUser>(),
     route::<users::SetPassword>(),
     route::<users::RemoveSecondFactor>(),
+    route::<users::RemovePasskeys>(),
     route::<users::EndSessions>(),
     route::<users::CreateLink>(),
     route::<users::CreateSetupLink>(),

@@ -10,7 +10,7 @@ use super::request::AdminRequest;
 use super::{field_format, format_timestamp};
 use crate::domain::user::Membership;
 use crate::domain::user::{Grant, PasswordHash, ProjectMemberships, User, UserName};
-use crate::engine::command::user::{SessionSelection, UserChanges};
+use crate::engine::command::user::{PasskeyChange, SessionSelection, UserChanges};
 use crate::engine::state::State;
 use crate::operations::OperationError;
 use crate::operations::user::{self, CreatedLink};
@@ -63,6 +63,9 @@ pub struct UserRow {
     /// True if sign-in requires a second factor beside the password.
     #[serde(default)]
     pub second_factor: bool,
+    /// Number of passkeys.
+    #[serde(default)]
+    pub passkeys: usize,
     /// Number of open sessions.
     pub sessions: usize,
     /// Time of the last activity in a session, RFC 3339. Updated at most once an hour.
@@ -104,6 +107,7 @@ impl AdminRequest for ListUsers {
                     }
                     .into(),
                     second_factor: user.second_factor.is_some(),
+                    passkeys: user.passkeys.len(),
                     sessions: seen.len(),
                     seen: seen.into_iter().max().map(format_timestamp),
                     created: format_timestamp(user.created),
@@ -270,6 +274,29 @@ impl AdminRequest for RemoveSecondFactor {
             ..UserChanges::default()
         };
         let action = "removed the second factor of a user";
+        update(context, &self.user, changes, action).await
+    }
+}
+
+/// Removes all passkeys of a user.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemovePasskeys {
+    /// Name or UUID of the user.
+    pub user: String,
+}
+
+impl AdminRequest for RemovePasskeys {
+    const METHOD: Method = Method::DELETE;
+    const PATH: &'static str = "/users/{user}/passkeys";
+    type Output = ();
+
+    async fn run(self, context: &AdminContext) -> Result<(), AdminError> {
+        let changes = UserChanges {
+            passkeys: Some(PasskeyChange::RemoveAll),
+            ..UserChanges::default()
+        };
+        let action = "removed the passkeys of a user";
         update(context, &self.user, changes, action).await
     }
 }

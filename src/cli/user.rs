@@ -11,8 +11,10 @@ use super::{CliError, send, table};
 use crate::admin::CreatedObject;
 use crate::admin::users::{
     CreateLink, CreateSetupLink, CreateUser, CreatedUser, DeleteUser, EndSessions, GrantRow,
-    LinkRow, ListUsers, ProjectGrantRow, RemoveSecondFactor, SetPassword, UpdateUser, UserRow,
+    LinkRow, ListUsers, ProjectGrantRow, RemovePasskeys, RemoveSecondFactor, SetPassword,
+    UpdateUser, UserRow,
 };
+use crate::domain::formatting::format_count;
 use crate::domain::user::{Membership, Password, PasswordHash, UserName};
 use crate::util::password;
 use crate::util::random::Random;
@@ -100,6 +102,12 @@ pub(super) enum UserSubcommand {
     /// Remove a user's second factor, for example if the app and the recovery codes are lost. The
     /// user then signs in with the password alone
     ResetTotp {
+        /// Name or UUID of the user
+        user: String,
+    },
+    /// Remove all passkeys of a user, for example if a phone is lost or stolen. The user then signs
+    /// in with the password
+    ResetPasskeys {
         /// Name or UUID of the user
         user: String,
     },
@@ -269,6 +277,7 @@ impl UserSubcommand {
                 return send(data, request);
             }
             Self::ResetTotp { user } => return send(data, RemoveSecondFactor { user }),
+            Self::ResetPasskeys { user } => return send(data, RemovePasskeys { user }),
             Self::Delete { user, yes } => {
                 if !yes.yes {
                     confirm_deletion_on_terminal(&format!("the user {user:?}"))?;
@@ -304,11 +313,13 @@ fn cells(row: &UserRow) -> [String; 7] {
         }
     };
     let last_seen = row.seen.clone().unwrap_or_default();
-    let status = if row.second_factor {
-        format!("{}, second factor", row.status)
-    } else {
-        row.status.clone()
-    };
+    let mut status = row.status.clone();
+    if row.second_factor {
+        status.push_str(", second factor");
+    }
+    if row.passkeys > 0 {
+        status.push_str(&format!(", {}", format_count(row.passkeys, "passkey")));
+    }
     [
         row.uuid.to_string(),
         row.name.clone(),

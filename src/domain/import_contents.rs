@@ -18,7 +18,7 @@ use super::project::{
 use super::status_page::StatusPage;
 use super::text::{Name, Tags};
 use super::timestamp::Timestamp;
-use super::user::{Membership, PasswordHash, SecondFactor, UserName, UserPreferences};
+use super::user::{Membership, Passkey, PasswordHash, SecondFactor, UserName, UserPreferences};
 
 /// Contents of an import except logs.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -241,6 +241,8 @@ pub struct ImportedUser {
     pub password: Option<PasswordHash>,
     /// Second factor of the user.
     pub second_factor: Option<SecondFactor>,
+    /// Passkeys, at most [`MAX_PASSKEYS`](super::user::passkey::MAX_PASSKEYS).
+    pub passkeys: Box<[Passkey]>,
     /// True if the user has all permissions.
     pub owner: bool,
     /// UUIDs of projects, each once, with the membership there. Empty for an owner.

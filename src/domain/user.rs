@@ -2,6 +2,7 @@
 
 pub mod lookalike;
 pub mod one_time_link;
+pub mod passkey;
 pub mod preferences;
 pub mod saved_filters;
 pub mod second_factor;
@@ -12,6 +13,7 @@ use uuid::Uuid;
 
 use super::ids::{ProjectId, UserId};
 use super::timestamp::Timestamp;
+pub use passkey::Passkey;
 pub use preferences::{Theme, UserPreferences};
 pub use second_factor::SecondFactor;
 
@@ -31,6 +33,8 @@ pub struct User {
     pub password: Option<PasswordHash>,
     /// Second factor, if the user has turned it on.
     pub second_factor: Option<SecondFactor>,
+    /// Passkeys, oldest first, at most [`MAX_PASSKEYS`](passkey::MAX_PASSKEYS).
+    pub passkeys: Box<[Passkey]>,
     /// Permissions of the user.
     pub grant: Grant,
     /// Display preferences.

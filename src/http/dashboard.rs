@@ -59,6 +59,7 @@ mod page_messages;
 mod page_request;
 mod page_response;
 mod page_routes;
+mod passkeys;
 mod password_hasher;
 mod pause_length;
 mod ping_urls;
@@ -97,6 +98,7 @@ use crate::http::common::request::BaseUrl;
 use crate::http::common::response_body::ResponseWriter;
 use import::ImportSlot;
 use one_time_texts::OneTimeTexts;
+use passkeys::challenges::PasskeyChallenges;
 use password_hasher::PasswordHasher;
 use public_status::StatusPageCache;
 use second_factor_limit::SecondFactorLimit;
@@ -178,6 +180,7 @@ pub(crate) struct DashboardState {
     sign_in_limit: SignInLimit,
     pending_sign_ins: PendingSignIns,
     second_factor_limit: SecondFactorLimit,
+    passkey_challenges: PasskeyChallenges,
     one_time_texts: OneTimeTexts,
     undo_history: UndoHistory,
     status_pages: StatusPageCache,
@@ -203,6 +206,7 @@ impl DashboardState {
         let sign_in_limit = SignInLimit::default();
         let pending_sign_ins = PendingSignIns::default();
         let one_time_texts = OneTimeTexts::default();
+        let passkey_challenges = PasskeyChallenges::new(handle.random());
         let backup_permit = Arc::new(Semaphore::new(1));
         let password_hasher = PasswordHasher::new(response_writer.clone(), handle.random().clone());
         let trusted_proxies = trusted_proxies.into();
@@ -219,6 +223,7 @@ impl DashboardState {
             sign_in_limit,
             pending_sign_ins,
             second_factor_limit: SecondFactorLimit::default(),
+            passkey_challenges,
             one_time_texts,
             undo_history: UndoHistory::default(),
             status_pages: StatusPageCache::default(),

@@ -163,6 +163,12 @@ impl fmt::Display for OperationError {
             Self::User(UserCommandError::SignInRefused) => {
                 f.write_str("the user is disabled; `user set NAME --enable` enables it")
             }
+            Self::User(UserCommandError::TooManyPasskeys) => {
+                f.write_str("the maximum number of passkeys is reached; remove one first")
+            }
+            Self::User(UserCommandError::PasskeyTaken) => {
+                f.write_str("this passkey belongs to a user already")
+            }
             Self::UnknownKey(id) => {
                 write!(f, "there is no key {id}; `key list` lists all keys")
             }

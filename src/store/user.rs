@@ -13,6 +13,7 @@ use crate::domain::project::SecretHash;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
+use crate::domain::user::passkey::{Passkey, PasskeyId, PasskeyName, PasskeyPublicKey};
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
 use crate::domain::user::saved_filters::{SavedFilter, SavedFilters};
 use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
@@ -59,11 +60,14 @@ struct UserRecord<'a> {
     /// Names and queries of saved filters.
     #[serde(borrow, default)]
     filters: Vec<(&'a str, &'a str)>,
+    /// Since version 5.
+    #[serde(borrow, default)]
+    passkeys: Vec<PasskeyRecord<'a>>,
 }
 
 impl<'a> Record<'a> for UserRecord<'a> {
     const TABLE: &'static str = "users";
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
 }
 
 /// A second factor. Its secret is stored in plain form, because codes are computed from it.
@@ -73,6 +77,17 @@ struct SecondFactorRecord {
     secret: [u8; TotpSecret::LENGTH],
     used: u64,
     recovery: Vec<[u8; 32]>,
+}
+
+/// A passkey. Its key is public.
+#[derive(Serialize, Deserialize)]
+struct PasskeyRecord<'a> {
+    id: Vec<u8>,
+    name: &'a str,
+    key: Vec<u8>,
+    counter: u32,
+    created: i64,
+    used: Option<i64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -157,6 +172,7 @@ impl Batch {
                 .iter()
                 .map(|filter| (&*filter.name, &*filter.query))
                 .collect(),
+            passkeys: user.passkeys.iter().map(PasskeyRecord::from).collect(),
         };
         self.put_record(USERS, user.id.0, &row)
     }
@@ -168,7 +184,7 @@ impl Batch {
             user: session.user.0,
             created: session.created.micros(),
             seen: session.last_used.micros(),
-            confirmed: session.password_confirmed.map(Timestamp::micros),
+            confirmed: session.confirmed.map(Timestamp::micros),
             expires: session.expires.micros(),
             agent: &session.user_agent,
             address: session.address,
@@ -216,6 +232,32 @@ impl Batch {
     pub fn remove_link(&self, id: LinkId) -> Result<(), StoreError> {
         self.table(LINKS)?.remove(id.0)?;
         Ok(())
+    }
+}
+
+impl<'a> From<&'a Passkey> for PasskeyRecord<'a> {
+    fn from(passkey: &'a Passkey) -> Self {
+        Self {
+            id: passkey.id.as_bytes().into(),
+            name: passkey.name.as_str(),
+            key: passkey.public_key.as_bytes().into(),
+            counter: passkey.counter,
+            created: passkey.created.micros(),
+            used: passkey.last_used.map(Timestamp::micros),
+        }
+    }
+}
+
+impl PasskeyRecord<'_> {
+    fn into_passkey(self) -> Result<Passkey, &'static str> {
+        Ok(Passkey {
+            id: PasskeyId::new(&self.id).ok_or("not the identifier of a passkey")?,
+            name: PasskeyName::parse(self.name)?,
+            public_key: PasskeyPublicKey::new(&self.key).ok_or("not the key of a passkey")?,
+            counter: self.counter,
+            created: Timestamp::from_micros(self.created),
+            last_used: self.used.map(Timestamp::from_micros),
+        })
     }
 }
 
@@ -282,6 +324,12 @@ pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
             .map_err(|reason| record::invalid_row::<UserRecord<'_>>(&reason))?,
         password: row.password.map(PasswordHash::new),
         second_factor: row.second.map(second),
+        passkeys: row
+            .passkeys
+            .into_iter()
+            .map(PasskeyRecord::into_passkey)
+            .collect::<Result<_, _>>()
+            .map_err(|reason| record::invalid_row::<UserRecord<'_>>(&reason))?,
         grant: row
             .projects
             .map_or(Grant::Owner, |rows| Grant::Projects(projects(rows))),
@@ -308,7 +356,7 @@ pub(super) fn read_session(id: u64, bytes: &[u8]) -> Result<Session, StoreError>
         user: UserId(row.user),
         created: Timestamp::from_micros(row.created),
         last_used: Timestamp::from_micros(row.seen),
-        password_confirmed: row.confirmed.map(Timestamp::from_micros),
+        confirmed: row.confirmed.map(Timestamp::from_micros),
         expires: Timestamp::from_micros(row.expires),
         user_agent: row.agent.into(),
         address: row.address,

@@ -35,6 +35,7 @@ use overdue::domain::status_page::{
 use overdue::domain::text::{Name, Slug, Tags};
 use overdue::domain::timestamp::Timestamp;
 use overdue::domain::timezone::Timezone;
+use overdue::domain::user::passkey::{Passkey, PasskeyId, PasskeyName, PasskeyPublicKey};
 use overdue::domain::user::preferences::{ListPreferences, SortOrder, Theme, UserPreferences};
 use overdue::domain::user::saved_filters::{SavedFilter, SavedFilters};
 use overdue::domain::user::second_factor::{SecondFactor, TotpSecret};
@@ -411,6 +412,7 @@ fn imported_of_every_kind() -> ImportContents {
         name: UserName::parse(name).unwrap(),
         password: password.clone(),
         second_factor: None,
+        passkeys: [].into(),
         owner: true,
         projects: Vec::new(),
         preferences: UserPreferences::default(),
@@ -442,6 +444,15 @@ fn imported_of_every_kind() -> ImportContents {
         projects: member,
         preferences,
         second_factor: second,
+        passkeys: [Passkey {
+            id: PasskeyId::new(&[0, 255, 7]).unwrap(),
+            name: PasskeyName::parse("phone é").unwrap(),
+            public_key: PasskeyPublicKey::new(&[165, 1, 2]).unwrap(),
+            counter: 7,
+            created: Timestamp::from_micros(1_700_000_000_000_001),
+            last_used: Some(Timestamp::from_micros(1_700_000_100_000_002)),
+        }]
+        .into(),
         disabled: true,
         managed_by: owner("people"),
         ..user("Bob", 62)

@@ -1,6 +1,7 @@
 //! Helpers of tests: servers of ours and of others, engines, disks, seeded randomness, and builders
 //! of commands.
 
+pub(crate) mod authenticator;
 pub(crate) mod certificates;
 pub(crate) mod commands;
 pub(crate) mod disk;

@@ -6,7 +6,7 @@ use overdue::domain::user::one_time_link::{LinkCode, LinkPurpose};
 use overdue::domain::user::{Grant, PasswordHash, UserName, UserPreferences};
 use overdue::engine::command::user::{
     FirstUser, LinkRedemption, NewSession, NewUser, SessionSelection, SessionUse, SignIn,
-    UserChanges, UserCommand, UserCommandError,
+    SignInProof, UserChanges, UserCommand, UserCommandError,
 };
 use overdue::engine::command::{Command, CommandError, CommandOutcome};
 use overdue::engine::{self, HousekeepingLimits};
@@ -42,12 +42,14 @@ fn new_session(number: u8) -> NewSession {
 }
 
 fn open(user: UserId, number: u8) -> Command {
-    let checked = Some(PasswordHash::new("first"));
+    let proof = SignInProof::Password {
+        verified: PasswordHash::new("first"),
+        rehashed: None,
+        second_factor: None,
+    };
     command(UserCommand::SignIn(SignIn {
         user,
-        verified_password: checked,
-        rehashed_password: None,
-        second_factor: None,
+        proof,
         session: new_session(number),
     }))
 }

@@ -13,6 +13,7 @@ mod live_updates;
 mod machines;
 mod mail_pings;
 mod page_weight;
+mod passkeys;
 mod password_guessing;
 mod preserved_input;
 mod proxy_identity;

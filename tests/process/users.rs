@@ -137,12 +137,14 @@ fn provision(data: &Path, base: &str) {
         &["user", "set", "bob", "--name", "Rob", "--owner"][..],
         &["user", "sign-out", "rob"],
         &["user", "reset-totp", "rob"],
+        &["user", "reset-passkeys", "rob"],
         &["user", "set", "ann", "--disable"],
     ] {
         admin(data, words);
     }
     let table = admin(data, &["user", "list"]);
     assert_eq!(list(data)[0]["second_factor"], false);
+    assert_eq!(list(data)[0]["passkeys"], 0);
     assert!(
         table.contains("disabled") && table.contains("everything") && !table.contains("$argon2id"),
         "{table}"

@@ -17,7 +17,7 @@ const { chromium } = load('playwright-core');
 const axe = fs.readFileSync(load.resolve('axe-core/axe.min.js'), 'utf8');
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 // Those that are tried with every change.
-const USUAL = ['choices', 'glance', 'layouts', 'public', 'keyboard', 'plain', 'edit', 'list', 'hostile', 'live', 'outage'];
+const USUAL = ['choices', 'glance', 'layouts', 'public', 'keyboard', 'plain', 'edit', 'list', 'hostile', 'live', 'outage', 'passkeys'];
 // A scenario that has not come to its end by then never will.
 const PATIENCE = 900_000;
 

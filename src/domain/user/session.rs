@@ -11,7 +11,7 @@ use super::super::timestamp::Timestamp;
 const MAX_LIFETIME_SECS: i64 = 180 * 86_400;
 /// Seconds after which another use of a session is recorded.
 const USE_RECORDING_SECS: i64 = 3600;
-/// Seconds for which a typed password counts for actions that ask for it again.
+/// Seconds for which a typed password or a passkey counts for actions that ask for it again.
 const CONFIRMATION_SECS: i64 = 15 * 60;
 
 /// Session of a user who is signed in.
@@ -27,9 +27,9 @@ pub struct Session {
     pub created: Timestamp,
     /// Time of the last recorded use.
     pub last_used: Timestamp,
-    /// Time at which the password was last typed; `None` if it was never asked for, since a proxy
-    /// identified the user.
-    pub password_confirmed: Option<Timestamp>,
+    /// Time at which the user last proved to be present, by the password or by a passkey; `None` if
+    /// never, since a proxy identified the user.
+    pub confirmed: Option<Timestamp>,
     /// Time at which the session ends unless it is used before.
     pub expires: Timestamp,
     /// User agent of the browser, shortened.
@@ -61,9 +61,9 @@ impl Session {
         now >= self.last_used.plus_secs(USE_RECORDING_SECS) || self.last_used.is_ahead_of(now)
     }
 
-    /// True if the password was typed a short while ago.
+    /// True if the password was typed, or a passkey used, a short while ago.
     pub fn is_confirmed(&self, now: Timestamp) -> bool {
-        self.password_confirmed
+        self.confirmed
             .is_some_and(|at| !at.is_ahead_of(now) && now < at.plus_secs(CONFIRMATION_SECS))
     }
 
@@ -89,7 +89,7 @@ mod tests {
             user: UserId(1),
             created: at(0),
             last_used: at(seen),
-            password_confirmed: confirmed.map(at),
+            confirmed: confirmed.map(at),
             expires: Session::expiry(at(0), at(seen), 100),
             user_agent: Session::truncate_user_agent("a\r\nb"),
             address: [127, 0, 0, 1].into(),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::super::command::user::{
-    FirstUser, LinkRedemption, NewSession, NewUser, SessionSelection, SessionUse, SignIn,
-    UserChanges, UserCommand, UserCommandError,
+    FirstUser, LinkRedemption, NewSession, NewUser, PasskeyChange, SessionSelection, SessionUse,
+    SignIn, SignInProof, UserChanges, UserCommand, UserCommandError,
 };
 use super::super::command::{CommandError, CommandOutcome};
 use super::super::state::{Change, UserChange};
@@ -13,7 +13,7 @@ use crate::domain::ids::{LinkId, SessionId, UserId};
 use crate::domain::project::SecretHash;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
-use crate::domain::user::second_factor::SecondFactorProof;
+use crate::domain::user::passkey::{MAX_PASSKEYS, Passkey, PasskeyId};
 use crate::domain::user::session::Session;
 use crate::domain::user::{Grant, PasswordHash, User, UserName, UserPreferences};
 
@@ -58,17 +58,9 @@ impl WorkingState {
             }) => self.redeem_link(&hash, first_user, password, session, now),
             UserCommand::SignIn(SignIn {
                 user,
-                verified_password,
-                rehashed_password,
-                second_factor,
+                proof,
                 session,
-            }) => self.sign_in(
-                user,
-                (verified_password.as_ref(), second_factor.as_ref()),
-                rehashed_password,
-                session,
-                now,
-            ),
+            }) => self.sign_in(user, proof, session, now),
             UserCommand::RecordSessionUse(SessionUse {
                 session,
                 address,
@@ -84,13 +76,11 @@ impl WorkingState {
                 if verified_password.is_some() {
                     self.ensure_may_sign_in(session.user, verified_password.as_ref())?;
                 }
-                let password_confirmed = verified_password
-                    .map(|_| now)
-                    .or(session.password_confirmed);
+                let confirmed = verified_password.map(|_| now).or(session.confirmed);
                 let expires = Session::expiry(session.created, now, idle_secs);
                 let session = Session {
                     last_used: now,
-                    password_confirmed,
+                    confirmed,
                     expires,
                     address,
                     ..Session::clone(session)
@@ -169,6 +159,7 @@ impl WorkingState {
             name,
             password,
             second_factor: None,
+            passkeys: [].into(),
             grant,
             preferences: UserPreferences::default(),
             created: now,
@@ -188,6 +179,7 @@ impl WorkingState {
             name,
             password,
             second_factor,
+            passkeys,
             grant,
             preferences,
             disabled,
@@ -208,6 +200,9 @@ impl WorkingState {
             self.ensure_other_owner(id)?;
         }
         user.preferences = preferences.unwrap_or(user.preferences);
+        if let Some(change) = passkeys {
+            user.passkeys = self.change_passkeys(user.passkeys, change)?;
+        }
         let secret_of = |user: &User| {
             user.second_factor
                 .as_ref()
@@ -234,6 +229,34 @@ impl WorkingState {
             self.remove_link(LinkPurpose::Password(id));
         }
         Ok(self.put_user(user))
+    }
+
+    fn change_passkeys(
+        &self,
+        passkeys: Box<[Passkey]>,
+        change: PasskeyChange,
+    ) -> Result<Box<[Passkey]>, CommandError> {
+        match change {
+            PasskeyChange::Add(_) if passkeys.len() >= MAX_PASSKEYS => {
+                Err(UserCommandError::TooManyPasskeys.into())
+            }
+            // Web Authentication, section 7.1, step 27.
+            PasskeyChange::Add(passkey) if self.has_passkey(&passkey.id) => {
+                Err(UserCommandError::PasskeyTaken.into())
+            }
+            PasskeyChange::Add(passkey) => Ok(passkeys.into_iter().chain([*passkey]).collect()),
+            PasskeyChange::Remove(id) => {
+                let others = passkeys.into_iter().filter(|passkey| passkey.id != id);
+                Ok(others.collect())
+            }
+            PasskeyChange::RemoveAll => Ok([].into()),
+        }
+    }
+
+    /// True if a user has this passkey.
+    fn has_passkey(&self, id: &PasskeyId) -> bool {
+        let mut passkeys = self.state.users.iter().flat_map(|user| &user.passkeys);
+        passkeys.any(|passkey| passkey.id == *id)
     }
 
     pub(super) fn delete_user(&mut self, id: UserId) -> ApplyResult {
@@ -301,6 +324,7 @@ impl WorkingState {
                     name,
                     password,
                     second_factor: None,
+                    passkeys: [].into(),
                     grant,
                     preferences,
                     created: now,
@@ -332,49 +356,57 @@ impl WorkingState {
         Ok(if needs_second_factor {
             changed
         } else {
-            self.open_session(id, Some(now), session, now)
+            self.open_session(id, now, session)
         })
     }
 
     fn sign_in(
         &mut self,
         id: UserId,
-        (verified_password, proof): (Option<&PasswordHash>, Option<&SecondFactorProof>),
-        rehashed_password: Option<PasswordHash>,
+        proof: SignInProof,
         session: NewSession,
         now: Timestamp,
     ) -> ApplyResult {
-        self.ensure_may_sign_in(id, verified_password)?;
-        let user = self.state.users.get(id).ok_or(CommandError::NotFound)?;
-        // A proxy sign-in needs neither.
-        let second_factor = match &user.second_factor {
-            Some(second_factor) if verified_password.is_some() => Some(
-                proof
-                    .and_then(|proof| second_factor.consume_proof(proof))
-                    .ok_or(UserCommandError::SignInRefused)?,
-            ),
-            second_factor => second_factor.clone(),
+        let verified_password = match &proof {
+            SignInProof::Password { verified, .. } => Some(verified),
+            SignInProof::Passkey { .. } => None,
         };
-        let password = rehashed_password
-            .filter(|_| verified_password.is_some())
-            .or_else(|| user.password.clone());
-        if (&second_factor, &password) != (&user.second_factor, &user.password) {
-            let user = User {
-                second_factor,
-                password,
-                ..User::clone(user)
-            };
+        self.ensure_may_sign_in(id, verified_password)?;
+        let before = self.state.users.get(id).ok_or(CommandError::NotFound)?;
+        let mut user = User::clone(before);
+        match proof {
+            SignInProof::Password {
+                rehashed,
+                second_factor: proof,
+                ..
+            } => {
+                if let Some(second_factor) = &user.second_factor {
+                    let used = proof.and_then(|proof| second_factor.consume_proof(&proof));
+                    user.second_factor = Some(used.ok_or(UserCommandError::SignInRefused)?);
+                }
+                user.password = rehashed.or(user.password);
+            }
+            SignInProof::Passkey { id, counter } => {
+                let passkey = user
+                    .passkeys
+                    .iter_mut()
+                    .find(|passkey| passkey.id == id && passkey.accepts_counter(counter))
+                    .ok_or(UserCommandError::SignInRefused)?;
+                passkey.counter = counter;
+                passkey.last_used = Some(now);
+            }
+        }
+        if user != **before {
             self.put_user(user);
         }
-        Ok(self.open_session(id, verified_password.map(|_| now), session, now))
+        Ok(self.open_session(id, now, session))
     }
 
     fn open_session(
         &mut self,
         user: UserId,
-        password_confirmed: Option<Timestamp>,
-        request: NewSession,
         now: Timestamp,
+        request: NewSession,
     ) -> CommandOutcome {
         let NewSession {
             hash,
@@ -402,7 +434,7 @@ impl WorkingState {
             user,
             created: now,
             last_used: now,
-            password_confirmed,
+            confirmed: Some(now),
             expires,
             user_agent,
             address,

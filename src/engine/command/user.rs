@@ -8,6 +8,7 @@ use uuid::Uuid;
 use crate::domain::ids::{SessionId, UserId};
 use crate::domain::project::SecretHash;
 use crate::domain::user::one_time_link::LinkPurpose;
+use crate::domain::user::passkey::{Passkey, PasskeyId};
 use crate::domain::user::second_factor::{SecondFactor, SecondFactorProof};
 use crate::domain::user::session::Session;
 use crate::domain::user::{Grant, PasswordHash, User, UserName, UserPreferences};
@@ -83,15 +84,33 @@ pub enum RedeemedLink {
 pub struct SignIn {
     /// User to sign in.
     pub user: UserId,
-    /// Hash that the password was verified against. The session is refused if the user has another
-    /// one by now. `None` if no password was required.
-    pub verified_password: Option<PasswordHash>,
-    /// Hash of the same password with the current parameters.
-    pub rehashed_password: Option<PasswordHash>,
-    /// Proof of the second factor. Required if the user has one and signs in with a password.
-    pub second_factor: Option<SecondFactorProof>,
+    /// Proof that it is the user.
+    pub proof: SignInProof,
     /// Session to open.
     pub session: NewSession,
+}
+
+/// Proof of a user who signs in.
+#[derive(Clone, Debug)]
+pub enum SignInProof {
+    /// Password, and the second factor.
+    Password {
+        /// Hash that the password was verified against. The session is refused if the user has
+        /// another one by now.
+        verified: PasswordHash,
+        /// Hash of the same password with the current parameters.
+        rehashed: Option<PasswordHash>,
+        /// Proof of the second factor. Required if the user has one.
+        second_factor: Option<SecondFactorProof>,
+    },
+    /// Verified signature of a passkey. It needs no second factor, because the authenticator has
+    /// verified its user.
+    Passkey {
+        /// Identifier of the passkey.
+        id: PasskeyId,
+        /// Counter in the signature. The session is refused unless it is newer than the stored one.
+        counter: u32,
+    },
 }
 
 /// Use of a session.
@@ -164,12 +183,25 @@ pub struct UserChanges {
     /// New second factor, or `Some(None)` to remove it. Adding a first one ends all sessions but
     /// that of the request.
     pub second_factor: Option<Option<SecondFactor>>,
+    /// Change of the passkeys.
+    pub passkeys: Option<PasskeyChange>,
     /// New permissions.
     pub grant: Option<Grant>,
     /// New display preferences.
     pub preferences: Option<UserPreferences>,
     /// True to disable sign-in, which ends all sessions.
     pub disabled: Option<bool>,
+}
+
+/// Change of the passkeys of a user.
+#[derive(Clone, Debug)]
+pub enum PasskeyChange {
+    /// Adds a passkey.
+    Add(Box<Passkey>),
+    /// Removes this passkey, if the user has it.
+    Remove(PasskeyId),
+    /// Removes all passkeys.
+    RemoveAll,
 }
 
 /// Session to open.
@@ -198,6 +230,11 @@ pub enum UserCommandError {
     LinkInvalid,
     /// A user exists already.
     UserExists,
-    /// The user may not sign in, or has another password or second factor than the verified one.
+    /// The user may not sign in, or has another password, second factor or passkey than the one
+    /// that was verified.
     SignInRefused,
+    /// The maximum number of passkeys is reached.
+    TooManyPasskeys,
+    /// A user has this passkey already.
+    PasskeyTaken,
 }

@@ -96,6 +96,11 @@ impl BaseUrl {
         }
     }
 
+    /// True if the scheme is `https`.
+    pub fn is_https(&self) -> bool {
+        self.text.starts_with("https:")
+    }
+
     /// True if the host is this machine for every browser.
     pub fn is_loopback(&self) -> bool {
         is_loopback_host(&self.host().to_ascii_lowercase())

@@ -44,6 +44,8 @@ struct AccountPage {
     totp: String,
     /// Number of unused recovery codes. `None` if there is no second factor.
     recovery_codes: Option<usize>,
+    passkeys_page: String,
+    passkeys: usize,
     asks_password: bool,
     password_error: Option<&'static str>,
     has_password: bool,
@@ -133,6 +135,8 @@ fn render_page(
             .second_factor
             .as_ref()
             .map(|second| second.recovery_hashes.len()),
+        passkeys_page: request.page_url(&Page::AccountPasskeys()),
+        passkeys: user.passkeys.len(),
         asks_password: needs_password(request),
         password_error: errors.password,
         has_password: user.password.is_some(),

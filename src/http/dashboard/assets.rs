@@ -59,6 +59,7 @@ files! {
     "manifest.webmanifest" "application/manifest+json";
     "menu.js" JS;
     "palette.js" JS;
+    "passkey.js" JS;
     "polls.js" JS;
     "rows.js" JS;
     "sign-in.js" JS;

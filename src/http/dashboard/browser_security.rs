@@ -231,6 +231,15 @@ fn parse_origin(url: &str) -> Option<UrlOrigin> {
     ))
 }
 
+/// Origin of a base URL as browsers write it: in lower case, without the default port.
+pub(super) fn origin_text(base_url: &BaseUrl) -> Option<String> {
+    let (scheme, host, port) = parse_origin(base_url.as_str())?;
+    Some(match (&*scheme, port) {
+        ("http", 80) | ("https", 443) => format!("{scheme}://{host}"),
+        _ => format!("{scheme}://{host}:{port}"),
+    })
+}
+
 /// Content security policy of pages. Pages load nothing from other servers and contain no inline
 /// script.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src \

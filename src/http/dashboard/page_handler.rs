@@ -22,8 +22,8 @@ use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight, Scope};
 use super::{
     DashboardState, account, account_lists, add_project, assets, audit, backups, badges, channels,
     chapters, check, check_list, choose_password, deliveries, export_project, import, live_updates,
-    machines, project_list, project_settings, public_status, search, second_step, session_expired,
-    sign_in, status_pages, system, totp, undo, users, viewer, windows,
+    machines, passkeys, project_list, project_settings, public_status, search, second_step,
+    session_expired, sign_in, status_pages, system, totp, undo, users, viewer, windows,
 };
 use crate::http::common::client_address::Peer;
 use crate::http::common::reply::{self, HttpReply};
@@ -44,6 +44,7 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
     match &request.page {
         Page::Login() => sign_in::show(request),
         Page::SecondStep() => Ok(second_step::show()),
+        Page::LoginPasskey() => passkeys::sign_in::show_options(request),
         Page::Setup() => choose_password::show_setup(request, None),
         Page::SetupCode(code) => choose_password::show_setup(request, Some(code)),
         Page::Invite(code) | Page::Reset(code) => choose_password::show(request, code),
@@ -64,10 +65,12 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::Audit() | Page::AuditOfProject(_) => audit::show(request),
         Page::Backups() => Ok(backups::show(request)),
         Page::Users() => users::show(request),
-        Page::User(user) => users::show_user(request, *user),
+        Page::User(user) => users::user_page::show(request, *user),
         Page::Search() => search::show(request),
         Page::Account() => account::show(request),
         Page::AccountTotp() => totp::show(request),
+        Page::AccountPasskeys() => passkeys::show(request),
+        Page::AccountPasskeyOptions() => passkeys::show_options(request),
         Page::Checks(_) | Page::AllChecks() => check_list::show(request),
         Page::Chapters() => chapters::show_list(request),
         Page::Chapter(chapter) => chapters::show(request, chapter),
@@ -123,6 +126,7 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
     match &request.page {
         Page::Login() => sign_in::post(&request, &form).await,
         Page::SecondStep() => second_step::post(&request, &form).await,
+        Page::LoginPasskey() => passkeys::sign_in::post(&request, &form).await,
         Page::Logout() => sign_in::sign_out(&request).await,
         Page::Setup() => choose_password::post_setup(&request, &form).await,
         Page::Invite(code) | Page::Reset(code) => {
@@ -135,9 +139,10 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::SettingsLimits(_) => project_settings::set_limits(&request, &form).await,
         Page::DeleteProject(_) => project_settings::delete_project(&request, &form).await,
         Page::Users() => users::invite_user(&request, &form).await,
-        Page::User(user) => users::post_user(&request, *user, &form).await,
+        Page::User(user) => users::user_page::post(&request, *user, &form).await,
         Page::Account() => account::save_preferences(&request, &form).await,
         Page::AccountTotp() => totp::post(&request, &form).await,
+        Page::AccountPasskeys() => passkeys::post(&request, &form).await,
         Page::AccountList() => account_lists::save_list_preferences(&request, &form).await,
         Page::AccountPins() => account_lists::pin_check(&request, &form).await,
         Page::AccountFilters() => account_lists::save_filter(&request, &form).await,
@@ -188,6 +193,7 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         | Page::AllChecks()
         | Page::Search()
         | Page::Events(_)
+        | Page::AccountPasskeyOptions()
         | Page::PublicStatus(_)
         | Page::Check(_)
         | Page::Log(_)
@@ -401,6 +407,11 @@ async fn handle_page(
                 Some(mark) => with_cookie(reply, &jar.set_mark(&mark)),
                 None => reply,
             })
+        }
+        PageResponse::Json(text) => {
+            let content = dashboard.response_writer.buffer(text.into_bytes()).await?;
+            let reply = reply::content("application/json", content);
+            Ok(reply::with_no_store(reply))
         }
         PageResponse::Html(html) => page_reply(dashboard, html, zips).await,
         PageResponse::Download { name, content } => Ok(attachment(

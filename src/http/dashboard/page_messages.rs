@@ -60,6 +60,14 @@ const FLASH_MESSAGES: &[FlashMessage] = &[
         text: "New recovery codes created. The old codes no longer work.",
     },
     FlashMessage {
+        code: "passkey-added",
+        text: "Passkey added. You can sign in with it.",
+    },
+    FlashMessage {
+        code: "passkey-removed",
+        text: "Passkey removed. It no longer signs you in.",
+    },
+    FlashMessage {
         code: "made",
         text: "Check added. It cannot be overdue before its first ping.",
     },

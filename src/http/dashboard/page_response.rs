@@ -11,6 +11,8 @@ use crate::http::common::response_body::ResponseBody;
 pub(crate) enum PageResponse {
     /// A page.
     Html(HtmlPage),
+    /// JSON for a script of a page. No cache may store it.
+    Json(String),
     /// Redirect to another page, with a message.
     Redirect(Page, Option<FlashMessage>),
     /// Redirect to another page, and replace the mark of the browser.

@@ -177,6 +177,8 @@ pages! {
     Login() of Scope::Server, ["login"], get Public, post Public;
     /// Second step of signing in.
     SecondStep() of Scope::Server, ["login" "code"], get Public, post Public;
+    /// Signs in with a passkey.
+    LoginPasskey() of Scope::Server, ["login" "passkey"], get Public, post Public;
     /// Signs out.
     Logout() of Scope::Server, ["logout"], post Public;
     /// Creates the first owner, with a code that is entered.
@@ -265,6 +267,10 @@ pages! {
     AccountPassword() of Scope::Server, ["account" "password"], post SignedIn;
     /// Second factor of the viewer.
     AccountTotp() of Scope::Server, ["account" "totp"], get SignedIn, post SignedIn;
+    /// Passkeys of the viewer.
+    AccountPasskeys() of Scope::Server, ["account" "passkeys"], get SignedIn, post SignedIn;
+    /// Options for the browser that creates a passkey.
+    AccountPasskeyOptions() of Scope::Server, ["account" "passkeys" "options"], get SignedIn;
     /// Saves the list preferences of the viewer.
     AccountList() of Scope::Server, ["account" "list"], post SignedIn;
     /// Pins a check for the viewer, or unpins it.

@@ -17,6 +17,7 @@ use crate::domain::ids::UserId;
 use crate::domain::project::SecretHash;
 use crate::domain::user::second_factor::SecondFactorProof;
 use crate::domain::user::{PasswordHash, User};
+use crate::engine::command::user::SignInProof;
 use crate::util::log_limit::LogLimit;
 use crate::util::sync::lock;
 
@@ -193,9 +194,11 @@ pub(super) async fn post(
         request,
         &user,
         VerifiedCredentials {
-            verified_hash,
-            new_hash,
-            second_factor: proof,
+            proof: SignInProof::Password {
+                verified: verified_hash,
+                rehashed: new_hash,
+                second_factor: proof,
+            },
             is_code_counted,
         },
         counted,

@@ -16,14 +16,13 @@ use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight};
 use super::proxy_auth::ProxyAuth;
 use super::sign_in_limit::{AttemptSource, SignInAttempt};
 use super::viewer::SignedInUser;
-use super::{DashboardState, second_step};
+use super::{DashboardState, passkeys, second_step};
 use crate::domain::formatting::{TimeFormatter, format_count};
 use crate::domain::project::SecretHash;
-use crate::domain::user::second_factor::SecondFactorProof;
 use crate::domain::user::session::Session;
 use crate::domain::user::{Password, PasswordHash, User, UserName};
 use crate::engine::command::user::{
-    NewSession, SessionSelection, SessionUse, SignIn, UserCommandError,
+    NewSession, SessionSelection, SessionUse, SignIn, SignInProof, UserCommandError,
 };
 use crate::http::common::browser_mark;
 use crate::http::common::reply::HttpError;
@@ -47,6 +46,8 @@ struct SignInPage<'a> {
     next: &'a str,
     error: Option<&'a str>,
     is_plaintext: bool,
+    /// URL of the form for passkeys. `None` if this address allows none.
+    passkey: Option<String>,
 }
 
 /// Renders the form, or redirects a signed-in user.
@@ -77,6 +78,8 @@ fn render_form(request: &PageRequest, name: &str, next: &str, error: Option<&str
         next,
         error,
         is_plaintext,
+        passkey: passkeys::are_supported(request.base_url())
+            .then(|| request.page_url(&Page::LoginPasskey())),
     })
     .without_caching()
 }
@@ -151,9 +154,11 @@ pub(super) async fn post(
         ));
     }
     let credentials = VerifiedCredentials {
-        verified_hash: hash,
-        new_hash,
-        second_factor: None,
+        proof: SignInProof::Password {
+            verified: hash,
+            rehashed: new_hash,
+            second_factor: None,
+        },
         is_code_counted: false,
     };
     open_session(request, &user, credentials, attempt, form.get("next"))
@@ -163,18 +168,14 @@ pub(super) async fn post(
 
 /// Verified credentials of a user who is about to sign in.
 pub(super) struct VerifiedCredentials {
-    /// Hash that the password was checked against.
-    pub(super) verified_hash: PasswordHash,
-    /// New hash of the same password, with current parameters.
-    pub(super) new_hash: Option<PasswordHash>,
-    /// Proof of the second factor.
-    pub(super) second_factor: Option<SecondFactorProof>,
+    /// Proof that it is the user.
+    pub(super) proof: SignInProof,
     /// True if the code is counted as wrong so far.
     pub(super) is_code_counted: bool,
 }
 
-/// Signs in a user with verified credentials. `None` if the password or the second factor has
-/// changed since the user was looked up, or if the user was deleted.
+/// Signs in a user with verified credentials. `None` if the password, the second factor or the
+/// passkey has changed since the user was looked up, or if the user was deleted.
 pub(super) async fn open_session(
     request: &PageRequest,
     user: &User,
@@ -183,17 +184,13 @@ pub(super) async fn open_session(
     next: &str,
 ) -> Result<Option<PageResponse>, PageError> {
     let VerifiedCredentials {
-        verified_hash,
-        new_hash,
-        second_factor,
+        proof,
         is_code_counted,
     } = credentials;
     let (token, session) = new_session(request);
     let sign_in = SignIn {
         user: user.id,
-        verified_password: Some(verified_hash),
-        rehashed_password: new_hash,
-        second_factor,
+        proof,
         session,
     };
     let session = match operations::user::sign_in(request.handle(), sign_in).await {

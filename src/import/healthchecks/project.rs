@@ -359,6 +359,7 @@ pub(super) fn convert_user(
         name,
         password,
         second_factor,
+        passkeys: [].into(),
         owner,
         projects,
         preferences,

@@ -1,5 +1,7 @@
 //! Rows of users of an import.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -8,10 +10,11 @@ use crate::domain::import_contents::ImportedUser;
 use crate::domain::project::SecretHash;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
+use crate::domain::user::passkey::{MAX_PASSKEYS, PasskeyId, PasskeyName, PasskeyPublicKey};
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
 use crate::domain::user::saved_filters::{SavedFilter, SavedFilters};
 use crate::domain::user::second_factor::TotpSecret;
-use crate::domain::user::{Membership, SecondFactor, Theme, UserName, UserPreferences};
+use crate::domain::user::{Membership, Passkey, SecondFactor, Theme, UserName, UserPreferences};
 use crate::util::password;
 
 /// A user that is imported.
@@ -22,6 +25,8 @@ pub struct ImportUserRow {
     name: String,
     password: Option<String>,
     second: Option<SecondFactorRow>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    passkeys: Vec<PasskeyRow>,
     owner: bool,
     projects: Vec<(Uuid, String)>,
     #[serde(rename = "taste")]
@@ -38,6 +43,18 @@ struct SecondFactorRow {
     secret: String,
     used: u64,
     recovery: Vec<String>,
+}
+
+/// A passkey. The identifier and the key are in base64.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PasskeyRow {
+    id: String,
+    name: String,
+    key: String,
+    counter: u32,
+    created: i64,
+    used: Option<i64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -134,6 +151,34 @@ impl SecondFactorRow {
     }
 }
 
+impl From<&Passkey> for PasskeyRow {
+    fn from(passkey: &Passkey) -> Self {
+        Self {
+            id: passkey.id.to_text(),
+            name: passkey.name.as_str().into(),
+            key: BASE64_URL_SAFE_NO_PAD.encode(passkey.public_key.as_bytes()),
+            counter: passkey.counter,
+            created: passkey.created.micros(),
+            used: passkey.last_used.map(Timestamp::micros),
+        }
+    }
+}
+
+impl PasskeyRow {
+    fn into_passkey(self) -> Result<Passkey, &'static str> {
+        let key = BASE64_URL_SAFE_NO_PAD.decode(&self.key).ok();
+        let public_key = key.and_then(|key| PasskeyPublicKey::new(&key));
+        Ok(Passkey {
+            id: PasskeyId::parse(&self.id).ok_or("invalid passkey of a user")?,
+            name: PasskeyName::parse(&self.name)?,
+            public_key: public_key.ok_or("invalid key of a passkey")?,
+            counter: self.counter,
+            created: Timestamp::from_micros(self.created),
+            last_used: self.used.map(Timestamp::from_micros),
+        })
+    }
+}
+
 impl From<ImportedUser> for ImportUserRow {
     fn from(user: ImportedUser) -> Self {
         Self {
@@ -143,6 +188,7 @@ impl From<ImportedUser> for ImportUserRow {
                 .as_ref()
                 .map(|password| password.as_str().into()),
             second: user.second_factor.map(Into::into),
+            passkeys: user.passkeys.iter().map(Into::into).collect(),
             owner: user.owner,
             projects: user
                 .projects
@@ -160,6 +206,9 @@ impl From<ImportedUser> for ImportUserRow {
 impl ImportUserRow {
     /// Converts the row to a user with this UUID.
     pub(super) fn into_user(self, uuid: Uuid) -> Result<ImportedUser, String> {
+        if self.passkeys.len() > MAX_PASSKEYS {
+            return Err("a user has too many passkeys".into());
+        }
         let membership = |(uuid, word): (Uuid, String)| {
             Ok((uuid, Membership::parse(&word).ok_or("unknown membership")?))
         };
@@ -173,6 +222,11 @@ impl ImportUserRow {
                 .second
                 .map(SecondFactorRow::into_second_factor)
                 .transpose()?,
+            passkeys: self
+                .passkeys
+                .into_iter()
+                .map(PasskeyRow::into_passkey)
+                .collect::<Result<_, _>>()?,
             owner: self.owner,
             projects: self
                 .projects

@@ -110,6 +110,7 @@ fn user(place: usize) -> ImportedUser {
         name,
         password: None,
         second_factor: None,
+        passkeys: [].into(),
         owner: true,
         projects,
         preferences,

@@ -4,6 +4,7 @@ use super::*;
 use crate::domain::ids::{LinkId, SessionId, UserId};
 use crate::domain::timezone::Timezone;
 use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
+use crate::domain::user::passkey::{Passkey, PasskeyId, PasskeyName, PasskeyPublicKey};
 use crate::domain::user::preferences::{ListPreferences, SortKey, SortOrder};
 use crate::domain::user::saved_filters::{SavedFilter, SavedFilters};
 use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
@@ -25,6 +26,15 @@ fn users() -> [User; 2] {
             last_used_step: 59_000_000,
             recovery_hashes: [SecretHash([2; 32]), SecretHash([3; 32])].into(),
         }),
+        passkeys: [Passkey {
+            id: PasskeyId::new(&[1, 200]).unwrap(),
+            name: PasskeyName::parse("phone").unwrap(),
+            public_key: PasskeyPublicKey::new(&[165, 1]).unwrap(),
+            counter: 9,
+            created: Timestamp::from_secs(7),
+            last_used: Some(Timestamp::from_secs(8)),
+        }]
+        .into(),
         preferences: UserPreferences {
             zone,
             theme: Theme::Dark,
@@ -54,6 +64,7 @@ fn users() -> [User; 2] {
         name,
         password: None,
         second_factor: None,
+        passkeys: [].into(),
         grant,
         preferences: UserPreferences::default(),
         disabled: true,
@@ -69,7 +80,7 @@ fn session() -> Session {
         user: UserId(7),
         created: Timestamp::from_secs(5),
         last_used: Timestamp::from_secs(6),
-        password_confirmed: Some(Timestamp::from_secs(5)),
+        confirmed: Some(Timestamp::from_secs(5)),
         expires: Timestamp::from_secs(99),
         user_agent: "browser".into(),
         address: [192, 0, 2, 1].into(),
@@ -148,7 +159,12 @@ fn rows_of_users_stay_readable() {
             .collect::<String>()
     };
     assert_eq!(ROWS.map(hex), NEWEST);
-    for (version, rows) in [(1, VERSION_1), (2, VERSION_2), (3, VERSION_3)] {
+    for (version, rows) in [
+        (1, VERSION_1),
+        (2, VERSION_2),
+        (3, VERSION_3),
+        (4, VERSION_4),
+    ] {
         let store = with_users();
         for (place, row) in ROWS.iter().zip(rows) {
             let bytes: Vec<_> = (0..row.len())
@@ -158,8 +174,11 @@ fn rows_of_users_stay_readable() {
             put_row(&store, *place, &bytes);
         }
         let [mut owner, mut other] = users();
-        (owner.preferences.pinned, owner.preferences.filters) =
-            (Box::default(), SavedFilters::default());
+        owner.passkeys = Box::default();
+        if version < 4 {
+            (owner.preferences.pinned, owner.preferences.filters) =
+                (Box::default(), SavedFilters::default());
+        }
         if version < 3 {
             (owner.browsers_trusted_since, other.browsers_trusted_since) =
                 (Timestamp::default(), Timestamp::default());
@@ -193,7 +212,7 @@ const VERSION_3: [&str; 5] = [
 ];
 
 /// Version 4 of users.
-const NEWEST: [&str; 5] = [
+const VERSION_4: [&str; 5] = [
     concat!(
         "049fc41000000000000000070000000000000007a6c5bd6f666965ab246172676f6e3269642478c0",
         "ab4575726f70652f52696761a46461726bc2ce004c4b40c293dc0014050505050505050505050505",
@@ -218,6 +237,26 @@ const NEWEST: [&str; 5] = [
         "0193dc0020010101010101010101010101010101010101010101010101010101010101010108ce02",
         "faf080",
     ),
+];
+
+/// Version 5 of users.
+const NEWEST: [&str; 5] = [
+    concat!(
+        "05dc0010c41000000000000000070000000000000007a6c5bd6f666965ab246172676f6e32696424",
+        "78c0ab4575726f70652f52696761a46461726bc2ce004c4b40c293dc001405050505050505050505",
+        "05050505050505050505ce038444c092dc0020020202020202020202020202020202020202020202",
+        "0202020202020202020202dc00200303030303030303030303030303030303030303030303030303",
+        "030303030303a52d6c617374cd03e8ce005b8d8091c4100000000000000000000000000000000791",
+        "92a4446f776eac3f7374617475733d646f776e91969201ccc8a570686f6e6592cca50109ce006acf",
+        "c0ce007a1200",
+    ),
+    concat!(
+        "05dc0010c41000000000000000070000000000000007a3626f62c0929201c39203c2c0a673797374",
+        "656dc3ce004c4b40c3c0c0c0ce005b8d80909090",
+    ),
+    VERSION_1[2],
+    VERSION_1[3],
+    VERSION_1[4],
 ];
 
 /// Rows of users as version 2 wrote them.

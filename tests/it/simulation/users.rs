@@ -6,14 +6,17 @@ use overdue::domain::ids::{ProjectId, SessionId, UserId};
 use overdue::domain::project::SecretHash;
 use overdue::domain::timestamp::Timestamp;
 use overdue::domain::user::one_time_link::LinkPurpose;
+use overdue::domain::user::passkey::{
+    MAX_PASSKEYS, Passkey, PasskeyId, PasskeyName, PasskeyPublicKey,
+};
 use overdue::domain::user::second_factor::{SecondFactor, SecondFactorProof, TotpSecret};
 use overdue::domain::user::{
     Grant, Membership, PasswordHash, ProjectMemberships, Theme, UserName, UserPreferences,
 };
 use overdue::engine::command::CommandError;
 use overdue::engine::command::user::{
-    FirstUser, LinkRedemption, NewSession, NewUser, SessionSelection, SessionUse, SignIn,
-    UserChanges, UserCommand, UserCommandError,
+    FirstUser, LinkRedemption, NewSession, NewUser, PasskeyChange, SessionSelection, SessionUse,
+    SignIn, SignInProof, UserChanges, UserCommand, UserCommandError,
 };
 use overdue::engine::state::State;
 
@@ -30,6 +33,8 @@ struct ModelUser {
     password: Option<String>,
     /// Second factor: its secret, the last used time step and the unused recovery codes.
     second_factor: Option<([u8; 20], u64, Vec<[u8; 32]>)>,
+    /// Identifiers and counters of the passkeys.
+    passkeys: Vec<(Vec<u8>, u32)>,
     /// `None` for an owner; otherwise the projects, true for a member.
     projects: Option<BTreeMap<u64, bool>>,
     is_dark: bool,
@@ -100,6 +105,7 @@ impl ModelUsers {
                         name: name.as_str().into(),
                         password,
                         second_factor: None,
+                        passkeys: Vec::new(),
                         projects,
                         is_dark: false,
                         disabled: false,
@@ -176,6 +182,7 @@ impl ModelUsers {
                                 name,
                                 password,
                                 second_factor: None,
+                                passkeys: Vec::new(),
                                 projects: None,
                                 is_dark,
                                 disabled: false,
@@ -194,34 +201,43 @@ impl ModelUsers {
                 if self.users[&user].second_factor.is_some() {
                     return Ok(ExpectedAnswer::User(user));
                 }
-                Ok(self.open(id(), user, session, Some(now), now))
+                Ok(self.open(id(), user, session, now))
             }
             UserCommand::SignIn(SignIn {
                 user: UserId(user),
-                verified_password,
-                rehashed_password,
-                second_factor,
+                proof,
                 session,
             }) => {
-                self.check_sign_in(*user, verified_password.as_ref())?;
-                if verified_password.is_some()
-                    && let Some(stored_factor) =
-                        &mut self.users.get_mut(user).unwrap().second_factor
-                    && !use_proof(stored_factor, second_factor.as_ref())
-                {
-                    return reject(UserCommandError::SignInRefused);
+                match proof {
+                    SignInProof::Password {
+                        verified,
+                        rehashed,
+                        second_factor,
+                    } => {
+                        self.check_sign_in(*user, Some(verified))?;
+                        let stored = self.users.get_mut(user).unwrap();
+                        if let Some(stored_factor) = &mut stored.second_factor
+                            && !use_proof(stored_factor, second_factor.as_ref())
+                        {
+                            return reject(UserCommandError::SignInRefused);
+                        }
+                        if let Some(rehashed) = rehashed {
+                            stored.password = Some(rehashed.as_str().into());
+                        }
+                    }
+                    SignInProof::Passkey { id, counter } => {
+                        self.check_sign_in(*user, None)?;
+                        let passkeys = &mut self.users.get_mut(user).unwrap().passkeys;
+                        let found = passkeys.iter_mut().find(|(of, _)| of == id.as_bytes());
+                        match found {
+                            Some((_, last)) if (*last, *counter) == (0, 0) || counter > last => {
+                                *last = *counter;
+                            }
+                            _ => return reject(UserCommandError::SignInRefused),
+                        }
+                    }
                 }
-                if let (Some(_), Some(rehashed_password)) = (verified_password, rehashed_password) {
-                    self.users.get_mut(user).unwrap().password =
-                        Some(rehashed_password.as_str().into());
-                }
-                Ok(self.open(
-                    id(),
-                    *user,
-                    session,
-                    verified_password.as_ref().map(|_| now),
-                    now,
-                ))
+                Ok(self.open(id(), *user, session, now))
             }
             UserCommand::RecordSessionUse(SessionUse {
                 session: SessionId(id),
@@ -283,6 +299,24 @@ impl ModelUsers {
         if let Some(second_factor) = &changes.second_factor {
             user.second_factor = second_factor.as_ref().map(second_factor_parts);
         }
+        match &changes.passkeys {
+            Some(PasskeyChange::Add(_)) if user.passkeys.len() == MAX_PASSKEYS => {
+                return reject(UserCommandError::TooManyPasskeys);
+            }
+            Some(PasskeyChange::Add(passkey)) => {
+                let id = passkey.id.as_bytes();
+                let mut all = self.users.values().flat_map(|user| &user.passkeys);
+                if all.any(|(other, _)| other == id) {
+                    return reject(UserCommandError::PasskeyTaken);
+                }
+                user.passkeys.push((id.to_vec(), passkey.counter));
+            }
+            Some(PasskeyChange::Remove(id)) => {
+                user.passkeys.retain(|(other, _)| other != id.as_bytes());
+            }
+            Some(PasskeyChange::RemoveAll) => user.passkeys.clear(),
+            None => {}
+        }
         if let Some(password) = &changes.password {
             user.password = Some(password.as_str().into());
         }
@@ -303,14 +337,7 @@ impl ModelUsers {
         Ok(ExpectedAnswer::User(id))
     }
 
-    fn open(
-        &mut self,
-        id: u64,
-        user: u64,
-        session: &NewSession,
-        confirmed: Option<i64>,
-        now: i64,
-    ) -> ExpectedAnswer {
+    fn open(&mut self, id: u64, user: u64, session: &NewSession, now: i64) -> ExpectedAnswer {
         let expires = now + (session.idle_secs * SECOND).min(HALF_A_YEAR);
         self.sessions.insert(
             id,
@@ -319,7 +346,7 @@ impl ModelUsers {
                 user,
                 created: now,
                 seen: now,
-                confirmed,
+                confirmed: Some(now),
                 expires,
             },
         );
@@ -390,7 +417,7 @@ impl ModelUsers {
                     user: session.user.0,
                     created: session.created.micros(),
                     seen: session.last_used.micros(),
-                    confirmed: session.password_confirmed.map(Timestamp::micros),
+                    confirmed: session.confirmed.map(Timestamp::micros),
                     expires: session.expires.micros(),
                 };
                 same!(
@@ -454,6 +481,11 @@ fn model_user_of(user: &overdue::domain::user::User) -> ModelUser {
         name: user.name.as_str().into(),
         password,
         second_factor,
+        passkeys: user
+            .passkeys
+            .iter()
+            .map(|passkey| (passkey.id.as_bytes().to_vec(), passkey.counter))
+            .collect(),
         projects,
         is_dark: user.preferences.theme == Theme::Dark,
         disabled: user.disabled,
@@ -565,6 +597,19 @@ pub(crate) fn random_command(
         },
         false => SecondFactorProof::Recovery(code(rng)),
     };
+    let passkey_id = |rng: &SeededRng| PasskeyId::new(&[rng.below(9) as u8]).unwrap();
+    let passkey_change = |rng: &SeededRng| match rng.below(10) {
+        0 => PasskeyChange::RemoveAll,
+        1..4 => PasskeyChange::Remove(passkey_id(rng)),
+        _ => PasskeyChange::Add(Box::new(Passkey {
+            id: passkey_id(rng),
+            name: PasskeyName::parse("phone").unwrap(),
+            public_key: PasskeyPublicKey::new(&[1, 2, 3]).unwrap(),
+            counter: rng.below(3) as u32,
+            created: Timestamp::from_secs(1),
+            last_used: None,
+        })),
+    };
     let random_id = |ids: Vec<u64>| if ids.is_empty() { 0 } else { rng.pick(&ids) };
     let user = UserId(random_id(model.users.keys().copied().collect()));
     let verified_password = |rng: &SeededRng| {
@@ -572,9 +617,7 @@ pub(crate) fn random_command(
             .users
             .get(&user.0)
             .and_then(|user| user.password.as_deref());
-        rng.optional(70, |rng| {
-            PasswordHash::new(known.filter(|_| rng.chance(80)).unwrap_or(PASSWORDS[0]))
-        })
+        PasswordHash::new(known.filter(|_| rng.chance(80)).unwrap_or(PASSWORDS[0]))
     };
     let open_sessions = model
         .sessions
@@ -593,6 +636,7 @@ pub(crate) fn random_command(
                 name: rng.optional(20, name),
                 password: rng.optional(20, password),
                 second_factor: rng.optional(20, |rng| rng.optional(70, |rng| second_factor(rng))),
+                passkeys: rng.optional(40, passkey_change),
                 grant: rng.optional(30, grant),
                 preferences: rng.optional(30, preferences),
                 disabled: rng.optional(30, |rng| rng.chance(50)),
@@ -641,12 +685,29 @@ pub(crate) fn random_command(
             })
         }
         64..80 => {
-            let second_factor = rng.optional(80, proof);
+            let proof = if rng.chance(60) {
+                SignInProof::Password {
+                    verified: verified_password(rng),
+                    rehashed: rng.optional(20, password),
+                    second_factor: rng.optional(80, proof),
+                }
+            } else {
+                let known = model.users.get(&user.0).map(|user| &user.passkeys);
+                let known = known.filter(|known| !known.is_empty() && rng.chance(80));
+                SignInProof::Passkey {
+                    id: known.map_or_else(
+                        || passkey_id(rng),
+                        |known| {
+                            PasskeyId::new(&known[rng.below(known.len() as u64) as usize].0)
+                                .unwrap()
+                        },
+                    ),
+                    counter: rng.below(6) as u32,
+                }
+            };
             UserCommand::SignIn(SignIn {
                 user,
-                verified_password: verified_password(rng),
-                rehashed_password: rng.optional(20, password),
-                second_factor,
+                proof,
                 session: session(rng),
             })
         }

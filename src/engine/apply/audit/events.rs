@@ -234,12 +234,16 @@ fn action_of_changes(changes: &UserChanges) -> Option<AuditAction> {
         name,
         password,
         second_factor,
+        passkeys,
         grant,
         preferences: _,
         disabled,
     } = changes;
-    let is_account_changed =
-        name.is_some() || second_factor.is_some() || grant.is_some() || disabled.is_some();
+    let is_account_changed = name.is_some()
+        || second_factor.is_some()
+        || passkeys.is_some()
+        || grant.is_some()
+        || disabled.is_some();
     match (is_account_changed, password) {
         (true, _) => Some(AuditAction::Changed),
         (false, Some(_)) => Some(AuditAction::PasswordSet),

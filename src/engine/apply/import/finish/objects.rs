@@ -224,6 +224,7 @@ impl WorkingState {
                     name: imported.name.clone(),
                     password: imported.password.clone(),
                     second_factor: imported.second_factor.clone(),
+                    passkeys: imported.passkeys.clone(),
                     grant: if imported.owner {
                         Grant::Owner
                     } else {
