@@ -29,6 +29,7 @@ mod reply;
 mod request;
 mod routes;
 mod socket;
+pub mod status;
 pub mod users;
 pub mod windows;
 

@@ -29,6 +29,7 @@ mod run_and_ping;
 mod schedule;
 mod serve;
 mod session;
+mod status;
 mod table;
 mod user;
 mod window;
@@ -125,6 +126,9 @@ enum CliCommand {
     Import(import::ImportCommand),
     /// Print the JSON Schema of configuration files, for editors
     Schema,
+    /// Show the checks that are down or late and why, the channels that fail, the last backup and
+    /// the server; the exit status is 3 if something needs attention
+    Status(status::StatusArgs),
     /// Run a job and report its start, its exit status and the end of its output
     Run(run_and_ping::RunArgs),
     /// Send a ping
@@ -344,6 +348,7 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
         CliCommand::Deliveries(args) => args.run(&data()?),
         CliCommand::Audit(args) => args.run(&data()?),
         CliCommand::Check(command) => command.run(&data()?),
+        CliCommand::Status(args) => return args.run(&data()?),
         CliCommand::Window(command) => command.run(&data()?),
         CliCommand::Mute(args) => args.run(&data()?),
         CliCommand::Export(args) => args.run(&data()?),
@@ -441,13 +446,8 @@ fn help_or_usage(error: &clap::Error) -> Result<(), CliError> {
 }
 
 /// Subcommands that users may look for, and their replacements.
-const COMMAND_HINTS: [(&str, &str); 3] = [
+const COMMAND_HINTS: [(&str, &str); 2] = [
     ("version", "`overdue --version` prints the version"),
-    (
-        "status",
-        "`overdue check list` shows the checks, `overdue health` tests whether the server \
-         accepts pings",
-    ),
     ("start", "`overdue serve` runs the server"),
 ];
 

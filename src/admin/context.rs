@@ -1,5 +1,6 @@
 //! State that the requests of one connection share. It also finds the objects that requests name.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::domain::audit::Actor;
@@ -15,6 +16,8 @@ use crate::operations::{self, OperationError};
 pub struct ServiceUrls {
     /// Base URL without a trailing slash.
     pub base_url: String,
+    /// Addresses on which the server accepts HTTP requests.
+    pub listen: Box<[SocketAddr]>,
     /// True if the dashboard is enabled, so that links to pages work.
     pub has_pages: bool,
 }
@@ -40,6 +43,11 @@ impl AdminContext {
 
     pub(super) fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Addresses of the service; `None` without a server.
+    pub(super) fn urls(&self) -> Option<&ServiceUrls> {
+        self.urls.as_ref()
     }
 
     /// Returns the project that a filter names; `None` for all projects.

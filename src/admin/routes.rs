@@ -11,7 +11,8 @@ use super::error::AdminError;
 use super::reply::{AdminReply as _, ReplyBody};
 use super::request::AdminRequest;
 use super::{
-    audit, backup, channels, checks, config, deliveries, imports, keys, projects, users, windows,
+    audit, backup, channels, checks, config, deliveries, imports, keys, projects, status, users,
+    windows,
 };
 
 type RunFuture<'c> = Pin<Box<dyn Future<Output = Result<ReplyBody, AdminError>> + Send + 'c>>;
@@ -49,6 +50,7 @@ fn run<R: AdminRequest>(context: &AdminContext, request: EncodedRequest) -> RunF
 }
 
 static ROUTES: &[AdminRoute] = &[
+    route::<status::ShowStatus>(),
     route::<projects::ListProjects>(),
     route::<projects::CreateProject>(),
     route::<projects::UpdateProject>(),

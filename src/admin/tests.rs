@@ -415,6 +415,7 @@ fn every_request_is_read_back_unchanged() {
         round_trip::<users::UpdateUser>(&json!({ "user": "a", "disabled": true })),
         round_trip::<users::DeleteUser>(&json!({ "user": "a" })),
         round_trip::<users::SetPassword>(&json!({ "user": "a", "password": password })),
+        round_trip::<status::ShowStatus>(&json!({ "project": "a" })),
         round_trip::<users::RemoveSecondFactor>(&json!({ "user": "a" })),
         round_trip::<users::RemovePasskeys>(&json!({ "user": "a" })),
         round_trip::<users::EndSessions>(&json!({ "user": "a" })),

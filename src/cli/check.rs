@@ -23,6 +23,7 @@ use crate::domain::check_edit::field_value::{CheckFieldType, CheckFieldValue};
 use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::number::FailureThreshold;
+use crate::domain::status::VisibleStatus;
 
 #[derive(Subcommand)]
 pub(super) enum CheckCommand {
@@ -41,7 +42,9 @@ pub(super) enum CheckCommand {
             long,
             env = "OVERDUE_STATUS",
             value_delimiter = ',',
-            value_parser = PossibleValuesParser::new(STATUSES_BY_URGENCY)
+            value_parser = PossibleValuesParser::new(
+                VisibleStatus::BY_URGENCY.map(VisibleStatus::name)
+            )
         )]
         status: Vec<String>,
 
@@ -392,17 +395,14 @@ fn print_alerting(row: AlertingRow, json: bool) -> io::Result<()> {
     table::print_record(&row, json)
 }
 
-/// Names of the statuses, the most urgent first.
-const STATUSES_BY_URGENCY: [&str; 5] = ["down", "grace", "up", "new", "paused"];
-
 /// Returns the checks in the order of the output: in a table the most urgent first, for programs
 /// oldest first.
 fn sort_by_urgency(mut rows: Vec<CheckRow>, json: bool) -> Vec<CheckRow> {
     if !json {
         rows.sort_by_key(|row| {
-            STATUSES_BY_URGENCY
+            VisibleStatus::BY_URGENCY
                 .iter()
-                .position(|status| *status == row.status)
+                .position(|status| status.name() == row.status)
         });
     }
     rows

@@ -65,7 +65,7 @@ fn write_page(command: &clap::Command, name: &str, directory: &Path) -> io::Resu
 }
 
 /// Exit statuses of commands that have others than 0, 1 and 2.
-const EXIT_STATUSES: [(&str, &[(&str, &str)]); 3] = [
+const EXIT_STATUSES: [(&str, &[(&str, &str)]); 4] = [
     (
         "overdue-run",
         &[
@@ -86,6 +86,18 @@ const EXIT_STATUSES: [(&str, &[(&str, &str)]); 3] = [
         ],
     ),
     (
+        "overdue-status",
+        &[
+            ("0", "All is well."),
+            ("1", "The command failed."),
+            ("2", "The command line or a variable is invalid."),
+            (
+                "3",
+                "A check is down, a channel or a backup fails, or the server does not run.",
+            ),
+        ],
+    ),
+    (
         "overdue-health",
         &[
             ("0", "The server accepts pings."),
@@ -101,7 +113,11 @@ const DEFAULT_EXIT_STATUSES: &[(&str, &str)] = &[
 ];
 
 /// Examples for the most used commands.
-const EXAMPLES: [(&str, &[&str]); 6] = [
+const EXAMPLES: [(&str, &[&str]); 7] = [
+    (
+        "overdue-status",
+        &["overdue status", "overdue status --watch"],
+    ),
     (
         "overdue-serve",
         &["overdue serve --listen 0.0.0.0:8000 --base-url http://192.168.1.5:8000"],

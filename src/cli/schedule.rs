@@ -186,7 +186,7 @@ fn answer_query(line: &[u8], args: &ScheduleArgs, now: Timestamp) -> Result<Batc
     })
 }
 
-fn parse_timestamp(text: &str) -> Result<Timestamp, &'static str> {
+pub(super) fn parse_timestamp(text: &str) -> Result<Timestamp, &'static str> {
     let stamp: jiff::Timestamp = text
         .parse()
         .map_err(|_| "give an RFC 3339 time, as in 2027-01-31T08:00:00+02:00")?;

@@ -38,6 +38,9 @@ pub enum VisibleStatus {
 }
 
 impl VisibleStatus {
+    /// Every status, the most urgent first.
+    pub const BY_URGENCY: [Self; 5] = [Self::Down, Self::Grace, Self::Up, Self::New, Self::Paused];
+
     /// Word for the status in the API.
     pub fn name(self) -> &'static str {
         match self {

@@ -11,6 +11,7 @@ use crate::domain::number::FailureThreshold;
 use crate::domain::parents::Parents;
 use crate::domain::ping::Ping;
 use crate::domain::project::{Channel, Project};
+use crate::domain::status::Status;
 use crate::domain::text::Slug;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
@@ -267,6 +268,16 @@ pub fn list_page(
             .map(|found| CheckListCursor(found.check.project, found.check.id));
         (page, last)
     })
+}
+
+/// Returns the newest flip of a check that is down; `None` if it is not down, or if the flip is no
+/// longer kept or cannot be read.
+pub fn latest_downtime(handle: &Handle, check: &Check) -> Option<Flip> {
+    if check.state.status != Status::Down {
+        return None;
+    }
+    let logged = handle.flip(check.state.last_flip).ok().flatten()?;
+    (logged.check == check.id).then_some(logged.flip)
 }
 
 /// Returns a check with its project and channels; `None` if its project is gone.

@@ -215,6 +215,7 @@ impl Listeners {
         let mut running = JoinSet::new();
         let addresses = admin::ServiceUrls {
             base_url: self.base_url.as_str().to_owned(),
+            listen: self.http.iter().map(|(_, address)| *address).collect(),
             has_pages: config.dashboard.is_enabled,
         };
         let config = self.http_config(config);

@@ -29,6 +29,7 @@ impl SocketFixture {
         let (stop, stopping) = watch::channel(false);
         let urls = ServiceUrls {
             base_url: "https://example.org".into(),
+            listen: Box::default(),
             has_pages: true,
         };
         let serving = tokio::spawn(Arc::new(socket).serve(server.handle.clone(), urls, stopping));

@@ -5,6 +5,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Stdio;
 
+use crate::client::HttpClient;
 use crate::server_process::{ServerProcess, admin, overdue, run, temp_data_directory};
 
 fn provision(data: &Path) {
@@ -277,4 +278,59 @@ fn compaction_needs_exclusive_access_to_the_database() {
         done.err
     );
     assert_eq!(admin(&data, &["project", "list"]).lines().count(), 2);
+}
+
+#[test]
+fn the_status_shows_what_needs_attention_and_sets_the_exit_status() {
+    let (_directory, data) = temp_data_directory();
+    let data = data.as_path();
+    admin(data, &["project", "create", "main"]);
+    let show = |words: &[&str]| {
+        run(overdue(&[&["status"], words].concat())
+            .arg("--data")
+            .arg(data))
+    };
+    let stopped = show(&[]);
+    assert_eq!(stopped.status, 3, "{}", stopped.err);
+    assert!(stopped.out.contains("NOT RUNNING"), "{}", stopped.out);
+
+    let server = ServerProcess::start(data);
+    let quiet = show(&[]);
+    assert_eq!(quiet.status, 0, "{}{}", quiet.out, quiet.err);
+    assert!(
+        quiet.out.contains("listening on 127.0.0.1:") && quiet.out.contains("none in 1 project"),
+        "{}",
+        quiet.out
+    );
+    let mut client = HttpClient::connect(server.address).unwrap();
+    for name in ["dump", "sync"] {
+        let uuid = admin(data, &["check", "create", "--name", name]);
+        let answer = client.post(&format!("/ping/{uuid}/3"), b"").unwrap();
+        assert_eq!(answer.status, 200);
+    }
+    admin(data, &["check", "create", "--name", "new \u{1b}one"]);
+    let failed = show(&[]);
+    assert_eq!(failed.status, 3);
+    for part in [
+        "2 down, 1 new in 1 project",
+        "3 checks without a working channel",
+        "down    dump   main     exit status 3, just now",
+    ] {
+        assert!(failed.out.contains(part), "{part}: {}", failed.out);
+    }
+    let json: serde_json::Value = serde_json::from_str(&show(&["--json"]).out).unwrap();
+    assert_eq!(
+        [
+            &json["counts"]["down"],
+            &json["counts"]["new"],
+            &json["projects"]
+        ],
+        [2, 1, 1]
+    );
+    let names: Vec<_> = json["checks"].as_array().unwrap().iter().collect();
+    assert_eq!(names.len(), 2);
+    assert_eq!(names[0]["name"], "sync", "the newest downtime is first");
+    let other = show(&["--project", "none"]);
+    assert_eq!((other.status, other.out.as_str()), (1, ""), "{}", other.err);
+    server.stop();
 }

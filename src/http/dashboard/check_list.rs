@@ -21,15 +21,13 @@ use super::page_response::{HtmlPage, PageResponse};
 use super::page_routes::{Page, RequiredRight};
 use super::pause_length::PauseLength;
 use super::windows::{OpenWindow, open_windows};
-use crate::domain::check::Check;
-use crate::domain::flip::Flip;
 use crate::domain::formatting::format_count;
 use crate::domain::project::{Channel, KeySecret, PingKey};
-use crate::domain::status::Status;
 use crate::domain::text::Slug;
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
 use crate::http::common::ping_path::creating_ping_url;
 use crate::operations::channel::unnotified_reason;
+use crate::operations::check::latest_downtime;
 use bulk::BulkFormInput;
 pub(super) use bulk::{BulkAction, apply_bulk_action, undo_steps};
 use filter_menu::FilterMenu;
@@ -195,19 +193,6 @@ fn no_alerts_banner(
     Some(Banner::info(text).with_link("Show them", link))
 }
 
-/// Newest flip of a check that is down; `None` if it is no longer kept or cannot be read.
-fn last_flip(request: &PageRequest, check: &Check) -> Option<Flip> {
-    if check.state.status != Status::Down {
-        return None;
-    }
-    let logged = request
-        .handle()
-        .flip(check.state.last_flip)
-        .ok()
-        .flatten()?;
-    (logged.check == check.id).then_some(logged.flip)
-}
-
 fn channel_names(request: &PageRequest) -> Result<Vec<(String, String)>, PageError> {
     let project = request.project()?.id;
     request.handle().with_state(|state| {
@@ -301,7 +286,7 @@ impl CheckList {
             let row = CheckListRow::new(
                 &check,
                 back.url_with_return(&request.page_url(&Page::Check(check.uuid))),
-                last_flip(request, &check),
+                latest_downtime(request.handle(), &check),
                 unnotified,
                 &times,
             );
