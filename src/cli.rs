@@ -9,6 +9,7 @@ mod backup;
 mod channel;
 mod check;
 mod cluster;
+mod command_groups;
 mod common_args;
 mod compact;
 mod completions;
@@ -28,6 +29,7 @@ mod project;
 mod run_and_ping;
 mod schedule;
 mod serve;
+mod server_config_file;
 mod session;
 mod status;
 mod table;
@@ -51,6 +53,7 @@ use crate::notifier::NotifierConfig;
 use crate::outbound::SESSION_LAUNCHER;
 use crate::util::clock::Clock;
 use channel::ChannelCommand;
+use server_config_file::CompletedWords;
 
 /// Release, commit, and version of the database's layout.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -234,16 +237,11 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         },
     };
     let program = words.first().map(PathBuf::from).unwrap_or_default();
-    let is_job = words.get(1).is_some_and(|word| word == "run");
-    let result = match parse_args(words.clone(), |name| std::env::var_os(name)) {
-        Ok(cli) => dispatch(cli, &program),
-        Err(error) if is_job && error.kind() == ErrorKind::UnknownArgument => {
-            Err(CliError::usage(format!(
-                "{}; write -- before the command of the job",
-                one_line_message(&error.render().to_string())
-            )))
-        }
-        Err(error) => help_or_usage(&error).map(|()| ExitCode::SUCCESS),
+    let variable = |name: &OsStr| std::env::var_os(name);
+    let completed = server_config_file::complete_words(words.clone(), built_tree, variable);
+    let (result, file) = match completed {
+        Ok(completed) => (run_words(&completed, &program), completed.file),
+        Err(error) => (Err(error), None),
     };
     match result {
         Ok(status) => status,
@@ -255,7 +253,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             let message = if is_verbatim {
                 message
             } else {
-                env_variables::annotate_sources(&message, &words, |name| std::env::var_os(name))
+                env_variables::annotate_sources(&message, &words, variable, file.as_ref())
             };
             let prefix = if is_verbatim { "" } else { "overdue: " };
             let message: Vec<_> = message
@@ -270,11 +268,43 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Returns the command line with all its inherited flags.
+fn built_tree() -> clap::Command {
+    let mut tree = Cli::command();
+    tree.build();
+    tree
+}
+
+/// Parses the words and runs their command.
+fn run_words(completed: &CompletedWords, program: &Path) -> Result<ExitCode, CliError> {
+    let CompletedWords { words, file } = completed;
+    let is_job = words.get(1).is_some_and(|word| word == "run");
+    match parse_args(words.clone(), |name| std::env::var_os(name)) {
+        Ok((cli, matches)) => match cli.command {
+            CliCommand::Serve(args) if args.print_config => {
+                // Refuses what the server would refuse.
+                args.config(PathBuf::new(), program)
+                    .map_err(CliError::usage)?;
+                server_config_file::print(&built_tree(), &matches, file.as_ref())
+                    .map(|()| ExitCode::SUCCESS)
+            }
+            _ => dispatch(cli, program),
+        },
+        Err(error) if is_job && error.kind() == ErrorKind::UnknownArgument => {
+            Err(CliError::usage(format!(
+                "{}; write -- before the command of the job",
+                one_line_message(&error.render().to_string())
+            )))
+        }
+        Err(error) => help_or_usage(&error).map(|()| ExitCode::SUCCESS),
+    }
+}
+
 /// Parses the words. An empty variable counts as unset.
 fn parse_args(
     words: Vec<OsString>,
     variable: impl Fn(&OsStr) -> Option<OsString> + Copy,
-) -> Result<Cli, clap::Error> {
+) -> Result<(Cli, clap::ArgMatches), clap::Error> {
     fn ignore_empty_variables(
         command: clap::Command,
         variable: impl Fn(&OsStr) -> Option<OsString> + Copy,
@@ -293,9 +323,10 @@ fn parse_args(
         });
         command.mut_subcommands(|command| ignore_empty_variables(command, variable))
     }
-    let mut command = ignore_empty_variables(Cli::command(), variable);
+    let mut command = command_groups::with_groups(ignore_empty_variables(Cli::command(), variable));
     let matches = command.try_get_matches_from_mut(words)?;
-    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok((cli, matches))
 }
 
 fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {

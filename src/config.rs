@@ -19,8 +19,10 @@ mod secret_references;
 pub use apply::{ConfigApplyError, apply_config, diff_config, error_text, to_problem};
 pub use document::{ConfigDocument, ConfigNode, ConfigProblem, ConfigValue, SourceLocation};
 pub use export::{ExportedObject, HEADER_COMMENTS, export_config, export_proposed_check};
-pub use files::{ConfigFilesError, ConfigLoadError, LoadedConfig, load_config};
-pub use output::{to_json, to_toml};
+pub use files::{
+    ConfigFilesError, ConfigLoadError, LoadedConfig, check_without_secrets, load_config,
+};
+pub use output::{to_json, to_toml, toml_value};
 pub use reader::read_config;
 pub use schema::json_schema;
 pub use secret_references::SecretResolver;

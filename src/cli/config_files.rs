@@ -267,6 +267,16 @@ pub(super) struct ApplyArgs {
         value_parser = FalseyValueParser::new()
     )]
     check_only: bool,
+
+    /// With --check-only, do not read the secrets that the files refer to; settings of their
+    /// channels are then checked in part. For machines that do not have the secrets
+    #[arg(
+        long,
+        env = "OVERDUE_NO_SECRETS",
+        value_parser = FalseyValueParser::new(),
+        requires = "check_only"
+    )]
+    no_secrets: bool,
 }
 
 /// Flags for a server that applies configuration files.
@@ -306,6 +316,13 @@ impl ConfigFileFlags {
     }
 }
 
+fn load_failed(error: ConfigLoadError) -> CliError {
+    match error {
+        ConfigLoadError::Files(error) => CliError::usage(error),
+        ConfigLoadError::Problems(problems) => CliError::verbatim(2, problems),
+    }
+}
+
 /// Reads the files, and prints their warnings.
 fn prepare_files(files: &[PathBuf]) -> Result<LoadedConfig, CliError> {
     let prepared = config::load_config(
@@ -314,10 +331,7 @@ fn prepare_files(files: &[PathBuf]) -> Result<LoadedConfig, CliError> {
             read_variable: &|name| std::env::var(name).ok(),
         },
     )
-    .map_err(|error| match error {
-        ConfigLoadError::Files(error) => CliError::usage(error),
-        ConfigLoadError::Problems(problems) => CliError::verbatim(2, problems),
-    })?;
+    .map_err(load_failed)?;
     for warning in &prepared.warnings {
         let _ = writeln!(io::stderr(), "overdue: {warning}");
     }
@@ -393,7 +407,12 @@ impl ApplyArgs {
     }
 
     pub(super) fn check(&self) -> Result<(), CliError> {
-        prepare_files(&self.files.files).map(drop)
+        let files = &self.files.files;
+        if self.no_secrets {
+            config::check_without_secrets(files).map_err(load_failed)
+        } else {
+            prepare_files(files).map(drop)
+        }
     }
 
     pub(super) fn run(&self, data: &Path) -> Result<(), CliError> {

@@ -7,6 +7,8 @@ use std::ffi::{OsStr, OsString};
 
 use clap::Command;
 
+use super::server_config_file::ServerConfigFile;
+
 /// Prefix of our variables.
 const PREFIX: &str = "OVERDUE_";
 /// Similarity of two names, from 0 to 1, above which one is taken for a misspelling of the other.
@@ -67,12 +69,13 @@ fn is_kubernetes_variable(name: &str) -> bool {
             .is_some_and(|rest| rest == "HOST" || of_port(rest))
 }
 
-/// Returns an error message in which each flag whose value came from a variable is followed by the
-/// name of that variable.
+/// Returns an error message in which each flag whose value came from a variable or from the
+/// configuration file is followed by the name of the variable or of the file.
 pub(super) fn annotate_sources(
     message: &str,
     words: &[OsString],
     variable: impl Fn(&OsStr) -> Option<OsString>,
+    file: Option<&ServerConfigFile>,
 ) -> String {
     let is_on_command_line = |flag: &str| {
         words
@@ -98,14 +101,18 @@ pub(super) fn annotate_sources(
                 .to_uppercase()
         );
         let is_set = variable(OsStr::new(&name)).is_some_and(|value| !value.is_empty());
-        if flag.len() > 2 && is_set && !is_on_command_line(flag) && named.insert(name.clone()) {
+        let source = match file.and_then(|file| file.path_of_flag(flag)) {
+            Some(path) => Some(format!("in {}", path.display())),
+            None => (is_set && !is_on_command_line(flag)).then(|| format!("by {name}")),
+        };
+        if let Some(source) = source.filter(|_| flag.len() > 2 && named.insert(name.clone())) {
             // `'--listen <ADDR:PORT>'` stays in one piece.
             let quoted = rest
                 .strip_prefix(" <")
                 .and_then(|value| value.find(">'"))
                 .map(|end| end + 4);
             let (value, after) = rest.split_at(quoted.unwrap_or(0));
-            text.push_str(&format!("{value} (set by {name})"));
+            text.push_str(&format!("{value} (set {source})"));
             rest = after;
         }
     }

@@ -164,7 +164,8 @@ fn extra_sections(name: &str) -> String {
     if name == "overdue" {
         text += ".SH ENVIRONMENT\nEvery option has an environment variable: OVERDUE_ and the name \
                  of the option in capitals, with underscores for hyphens. An option on the \
-                 command line overrides its variable. An empty variable counts as not set.\n";
+                 command line overrides its variable, and a variable overrides the configuration \
+                 file of the server. An empty variable counts as not set.\n";
     }
     if ["overdue", "overdue-serve"].contains(&name) {
         let database = format!("DIR/{FILE_NAME}");
@@ -175,6 +176,7 @@ fn extra_sections(name: &str) -> String {
                 journal.as_str(),
                 "While a server runs, and after a kill: the newest pings and changes.",
             ),
+            ("/etc/overdue/overdue.toml", "Settings of the server."),
             ("/etc/default/overdue", "Variables of the packaged service."),
         ];
         text += &definition_list("FILES", &files);

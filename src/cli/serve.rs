@@ -26,6 +26,17 @@ use crate::smtp::address::MailDomain;
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
+    /// TOML file with values of these flags, such as base-url = "https://example.org". A flag
+    /// overrides its variable, and a variable the file [default: /etc/overdue/overdue.toml, if it
+    /// exists]
+    #[arg(long, env = "OVERDUE_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Print the settings that result from flags, variables and the file, with their sources, and
+    /// exit
+    #[arg(long, env = "OVERDUE_PRINT_CONFIG", value_parser = FalseyValueParser::new())]
+    pub(super) print_config: bool,
+
     /// Address and port on which to accept HTTP requests, such as 0.0.0.0:8000 for all addresses of
     /// this machine; may be given several times, with commas in the variable
     #[arg(

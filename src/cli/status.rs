@@ -10,7 +10,7 @@ use clap::builder::FalseyValueParser;
 
 use super::common_args::{JsonFlag, ProjectFilter};
 use super::schedule::parse_timestamp;
-use super::{CliError, send, table};
+use super::{CliError, new_runtime, send, table};
 use crate::admin::status::{
     BackupRow, ChannelProblem, CheckProblem, RunningServer, ServerStatus, ShowStatus,
 };
@@ -63,7 +63,7 @@ impl StatusArgs {
             if !self.watch {
                 return Ok(exit_status);
             }
-            std::thread::sleep(WATCH_INTERVAL);
+            new_runtime()?.block_on(async { tokio::time::sleep(WATCH_INTERVAL).await });
         }
     }
 
@@ -110,7 +110,7 @@ fn text_lines(status: &ServerStatus, times: &TimeFormatter<'_>, has_colours: boo
         let headings = ["STATUS", "CHECK", "PROJECT", "REASON"];
         let mut table = table::format_table(&headings, rows);
         if has_colours {
-            table.iter_mut().skip(1).for_each(|line| colour(line));
+            table.iter_mut().skip(1).for_each(colour);
         }
         lines.append(&mut table);
         let listed = status.checks.len();

@@ -227,7 +227,7 @@ fn an_error_names_the_variable_that_a_value_came_from() {
     ] {
         let words: Vec<_> = words.split(' ').map(OsString::from).collect();
         assert_eq!(
-            env_variables::annotate_sources(message, &words, variable),
+            env_variables::annotate_sources(message, &words, variable, None),
             expected
         );
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::document::{ConfigDocument, ConfigProblem};
-use super::secret_references::{SecretResolver, has_inline_secrets};
+use super::secret_references::{SecretResolver, blank_references, has_inline_secrets};
 use super::{MAX_BYTES, reader};
 use crate::domain::declared::DeclaredConfig;
 
@@ -118,6 +118,40 @@ pub fn load_config(
         )),
     }
 }
+
+/// Checks files without the secrets that they refer to. Problems of a channel as a whole are not
+/// reported if it refers to a secret: its text might solve them.
+///
+/// # Errors
+/// If they cannot be read, or have problems.
+pub fn check_without_secrets(paths: &[PathBuf]) -> Result<(), ConfigLoadError> {
+    let ConfigFileContents {
+        mut document,
+        mut problems,
+        ..
+    } = read_files(paths).map_err(ConfigLoadError::Files)?;
+    if problems.is_empty() {
+        let blanks = blank_references(&mut document);
+        problems = reader::read_config(&document).err().unwrap_or_default();
+        problems.retain(|problem| {
+            let is_of_channel = problem.path.len() == OBJECT_PATH_LENGTH;
+            !blanks.iter().any(|(path, location)| {
+                problem.location.as_ref() == Some(location)
+                    || (is_of_channel && path.starts_with(&problem.path))
+            })
+        });
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(ConfigLoadError::Problems(
+            document.render_problems(&problems),
+        ))
+    }
+}
+
+/// Length of the path of a channel or key: `project`, its name, `channel`, its name.
+const OBJECT_PATH_LENGTH: usize = 4;
 
 /// Returns warnings about the declared channels.
 fn channel_warnings(declared: &DeclaredConfig) -> impl Iterator<Item = String> {

@@ -35,7 +35,8 @@ fn quote_toml(text: &str) -> String {
     out
 }
 
-fn toml_value(value: &Value) -> String {
+/// Returns a value in TOML.
+pub fn toml_value(value: &Value) -> String {
     match value {
         Value::String(text) => quote_toml(text),
         Value::Array(items) => format!(

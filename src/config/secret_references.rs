@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::channels;
 
-use super::document::{ConfigDocument, ConfigNode, ConfigProblem, ConfigValue};
+use super::document::{ConfigDocument, ConfigNode, ConfigProblem, ConfigValue, SourceLocation};
 
 /// Maximum bytes of a secret.
 const MAX_SECRET_BYTES: u64 = 64 << 10;
@@ -98,6 +98,33 @@ impl SecretResolver<'_> {
         }
         read_secret_file(&directory.join(name))
     }
+}
+
+/// Replaces the references of a document by empty texts. Returns their paths and locations.
+pub(super) fn blank_references(
+    document: &mut ConfigDocument,
+) -> Vec<(Vec<String>, SourceLocation)> {
+    fn blank(
+        node: &mut ConfigNode,
+        path: &mut Vec<String>,
+        blanks: &mut Vec<(Vec<String>, SourceLocation)>,
+    ) {
+        if path.len() > 2 && secret_reference(node).is_some() {
+            node.value = ConfigValue::Text(String::new());
+            blanks.push((path.clone(), node.location.clone()));
+            return;
+        }
+        if let ConfigValue::Table(entries) = &mut node.value {
+            for (key, _, inner) in entries {
+                path.push(key.clone());
+                blank(inner, path, blanks);
+                path.pop();
+            }
+        }
+    }
+    let mut blanks = Vec::new();
+    blank(&mut document.root, &mut Vec::new(), &mut blanks);
+    blanks
 }
 
 /// Returns the text of a file without its trailing line end.

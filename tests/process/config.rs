@@ -711,3 +711,29 @@ fn a_group_that_is_exported_and_applied_elsewhere_delivers() {
     assert_eq!(received, ["GET /comma HTTP/1.1", "GET /ops HTTP/1.1"]);
     server.stop();
 }
+
+#[test]
+fn files_are_checked_without_their_secrets() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("home.toml");
+    let check = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        run(overdue(&["apply", "--check", "--no-secrets"]).arg(&file))
+    };
+    let text = "version = 1\n[project.Home]\nping-key = { file = \"/nonexistent/key\" }\n\
+                [project.Home.channel.phone]\nkind = \"telegram\"\nchat = \"1\"\n\
+                token = { env = \"NOT_SET_ANYWHERE\" }\n";
+    let checked = check(text);
+    assert_eq!(checked.status, 0, "{}", checked.err);
+    for (wrong, part) in [
+        (text.replace("chat =", "chatt ="), "chatt"),
+        (text.replace("\"telegram\"", "\"telegramm\""), "telegramm"),
+        (text.replace("ping-key =", "pink-key ="), "pink-key"),
+    ] {
+        let refused = check(&wrong);
+        assert_eq!(refused.status, 2, "{wrong}");
+        assert!(refused.err.contains(part), "{}", refused.err);
+    }
+    let alone = run(overdue(&["apply", "--no-secrets"]).arg(&file));
+    assert_eq!(alone.status, 2, "{}", alone.err);
+}

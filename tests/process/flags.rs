@@ -1,6 +1,6 @@
 //! Wrong usage, help, environment variables, and a closed pipe.
 
-use crate::server_process::{admin, overdue, run, temp_data_directory};
+use crate::server_process::{ServerProcess, admin, overdue, run, temp_data_directory};
 
 #[test]
 fn errors_are_one_line_on_standard_error() {
@@ -496,4 +496,45 @@ fn a_closed_pipe_causes_no_panic() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     assert_eq!(run(overdue(&["key"]).stderr(writer)).status, 2);
+}
+
+#[test]
+fn a_server_reads_its_configuration_file() {
+    let (directory, data) = temp_data_directory();
+    let file = directory.path().join("overdue.toml");
+    let text = "listen = [\"127.0.0.1:0\"]\nbase-url = \"https://checks.example.org\"\n\
+                no-web = true\n";
+    std::fs::write(&file, text).unwrap();
+    let serve = |words: &[&str]| {
+        let mut command = overdue(&["serve", "--config"]);
+        command.arg(&file).arg("--data").arg(&data).args(words);
+        command
+    };
+    let printed = run(&mut serve(&["--print-config", "--site-name", "nas"]));
+    assert_eq!(printed.status, 0, "{}", printed.err);
+    for line in [
+        "listen = [\"127.0.0.1:0\"]  # configuration file",
+        "no-web = true  # configuration file",
+        "site-name = \"nas\"  # flag",
+        "# api-rate = 100  # default",
+    ] {
+        assert!(printed.out.lines().any(|found| found == line), "{line}");
+    }
+    assert!(!data.exists(), "printing creates no database");
+
+    let server = ServerProcess::spawn(&mut serve(&[]));
+    let status = admin(&data, &["status", "--json"]);
+    assert!(status.contains("https://checks.example.org"), "{status}");
+    server.stop();
+
+    std::fs::write(&file, "listn = \"127.0.0.1:0\"\n").unwrap();
+    let refused = run(&mut serve(&[]));
+    assert_eq!(refused.status, 2);
+    assert!(
+        refused
+            .err
+            .contains("overdue.toml:1:1: listn: there is no such setting"),
+        "{}",
+        refused.err
+    );
 }

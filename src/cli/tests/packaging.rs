@@ -111,7 +111,8 @@ fn the_settings_file_has_every_flag_of_the_server() {
     let mut groups: BTreeMap<&str, Vec<&clap::Arg>> = BTreeMap::new();
     for flag in server
         .get_arguments()
-        .filter(|flag| flag.get_env().is_some() && flag.get_id() != "data")
+        .filter(|flag| flag.get_env().is_some())
+        .filter(|flag| flag.get_id() != "data" && flag.get_id() != "print_config")
     {
         groups
             .entry(flag.get_help_heading().unwrap_or_default())
