@@ -12,7 +12,7 @@ use super::context::AdminContext;
 use super::error::AdminError;
 use super::field_format;
 use super::format_timestamp;
-use super::reply::{CreatedObject, RowStream};
+use super::reply::RowStream;
 use super::request::AdminRequest;
 use crate::domain::check::{Check, PauseInput};
 use crate::domain::check_edit::{CheckEdit, UniqueField};
@@ -235,16 +235,33 @@ pub struct CreateCheck {
     pub unique: Vec<UniqueField>,
 }
 
+/// A check that was created or matched.
+#[derive(Serialize, Deserialize)]
+pub struct CreatedCheck {
+    /// UUID of the check.
+    pub uuid: Uuid,
+    /// Ping URL. Only the path if no server runs.
+    #[serde(default)]
+    pub ping_url: String,
+}
+
+/// Returns the ping URL of a check; its path if no server runs.
+fn ping_url(context: &AdminContext, check: Uuid) -> String {
+    let path = format!("/ping/{check}");
+    context.service_url(&path).unwrap_or(path)
+}
+
 impl AdminRequest for CreateCheck {
     const METHOD: Method = Method::POST;
     const PATH: &'static str = "/checks";
-    type Output = CreatedObject;
+    type Output = CreatedCheck;
 
-    async fn run(self, context: &AdminContext) -> Result<CreatedObject, AdminError> {
+    async fn run(self, context: &AdminContext) -> Result<CreatedCheck, AdminError> {
         let project = context.target_project(self.project.as_deref())?;
         let saved = check::create(context.handle(), project, *self.edit, self.unique).await?;
-        Ok(CreatedObject {
+        Ok(CreatedCheck {
             uuid: saved.check.uuid,
+            ping_url: ping_url(context, saved.check.uuid),
         })
     }
 }
@@ -267,9 +284,8 @@ impl AdminRequest for ShowCheck {
     async fn run(self, context: &AdminContext) -> Result<CheckRow, AdminError> {
         let check = context.check(self.project.as_deref(), &self.check)?;
         let found = check::load_details(context.handle(), check).ok_or(OperationError::Removed)?;
-        let path = format!("/ping/{}", found.check.uuid);
         Ok(CheckRow {
-            ping_url: Some(context.service_url(&path).unwrap_or(path)),
+            ping_url: Some(ping_url(context, found.check.uuid)),
             ..check_row(&found, context.handle().now())
         })
     }

@@ -1,6 +1,6 @@
 //! `overdue check`: the flags of its subcommands, and the output of checks, pings and flips.
 
-use std::io;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
@@ -59,7 +59,8 @@ pub(super) enum CheckCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Create a check and print its UUID
+    /// Create a check and print its UUID. On a terminal and with --json its ping URL is printed,
+    /// too
     Create {
         #[command(flatten)]
         project: TargetProject,
@@ -301,7 +302,13 @@ impl CheckCommand {
                     edit: Box::new(fields.0),
                     unique,
                 };
-                table::print_uuid(&send(data, request)?, json)
+                let created = send(data, request)?;
+                if !json && io::stderr().is_terminal() {
+                    // Standard output has the UUID alone, for scripts.
+                    let url = table::sanitize(&created.ping_url);
+                    let _ = writeln!(io::stderr(), "ping URL: {url}");
+                }
+                table::print_created(&created.uuid.to_string(), &created, json)
             }
             Self::Set { which, fields } => return which.update(data, *fields),
             Self::Pause {
