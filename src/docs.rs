@@ -43,6 +43,7 @@ macro_rules! chapters {
 }
 
 chapters!([
+    install "Install"
     protocol "The protocol"
     clients "Clients"
     operations "Operations"

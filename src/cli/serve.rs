@@ -26,9 +26,8 @@ use crate::smtp::address::MailDomain;
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
-    /// TOML file with values of these flags, such as base-url = "https://example.org". A flag
-    /// overrides its variable, and a variable the file [default: /etc/overdue/overdue.toml, if it
-    /// exists]
+    /// TOML file with values of these flags, such as site-name = "nas". A flag overrides its
+    /// variable, and a variable the file [default: /etc/overdue/overdue.toml, if it exists]
     #[arg(long, env = "OVERDUE_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
 
