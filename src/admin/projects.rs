@@ -83,6 +83,8 @@ pub struct ProjectRow {
     pub checks: usize,
     pub check_limit: Option<u32>,
     pub ping_log_limit: u32,
+    #[serde(default)]
+    pub ping_settings: bool,
     /// True if it is on trial: no alerts are sent.
     #[serde(default)]
     pub trial: bool,
@@ -107,6 +109,7 @@ impl AdminRequest for ListProjects {
                 checks,
                 check_limit: project.check_limit,
                 ping_log_limit: project.ping_log_limit,
+                ping_settings: project.allows_ping_settings,
                 trial: project.is_on_trial(),
             });
         Ok(rows.collect())
@@ -162,6 +165,8 @@ pub struct UpdateProject {
     pub check_limit: Option<CheckLimit>,
     /// Number of pings that are kept of each check.
     pub ping_log_limit: Option<u32>,
+    /// True to let pings give the settings of checks that they create.
+    pub ping_settings: Option<bool>,
 }
 
 impl AdminRequest for UpdateProject {
@@ -174,6 +179,7 @@ impl AdminRequest for UpdateProject {
             name: self.name,
             check_limit: self.check_limit.map(CheckLimit::get),
             ping_log_limit: self.ping_log_limit,
+            allows_ping_settings: self.ping_settings,
         };
         let project = context.project(&self.project)?;
         Ok(project::update(context.handle(), project, changes).await?)

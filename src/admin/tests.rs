@@ -63,16 +63,17 @@ fn projects_become_rows() {
         name: Some(ProjectName::parse(name).unwrap()),
         check_limit: Some(CheckLimit::None),
         ping_log_limit: None,
+        ping_settings: Some(true),
     };
-    let row = |name: &str, limit: Option<u32>| {
+    let row = |name: &str, limit: Option<u32>, ping_settings: bool| {
         json!([{
             "uuid": uuid, "name": name, "checks": 0, "check_limit": limit, "ping_log_limit": 7,
-            "trial": false
+            "ping_settings": ping_settings, "trial": false
         }])
     };
-    assert_eq!(json(&service, ListProjects {}), row("one", Some(3)));
+    assert_eq!(json(&service, ListProjects {}), row("one", Some(3), false));
     run(&service, update(&uuid, "uno")).unwrap();
-    assert_eq!(json(&service, ListProjects {}), row("uno", None));
+    assert_eq!(json(&service, ListProjects {}), row("uno", None, true));
     assert_eq!(
         refusal(&service, update("one", "x"), 404),
         r#"there is no project "one"; existing projects: uno"#

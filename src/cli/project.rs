@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
-use clap::builder::FalseyValueParser;
+use clap::builder::{BoolishValueParser, FalseyValueParser};
 use clap::{ArgGroup, Args, Subcommand};
 
 use super::common_args::{ANY_U32, JsonFlag, confirm_deletion, number_parser};
@@ -57,10 +57,10 @@ pub(super) enum ProjectCommand {
         /// Name or UUID of the project
         project: String,
     },
-    /// Change the limits of a project
+    /// Change the limits of a project, or the permission for settings in pings
     #[command(
         group = ArgGroup::new("limits")
-            .args(["check_limit", "ping_log_limit"])
+            .args(["check_limit", "ping_log_limit", "ping_settings"])
             .required(true)
             .multiple(true)
     )]
@@ -70,6 +70,17 @@ pub(super) enum ProjectCommand {
 
         #[command(flatten)]
         limits: ProjectLimitsArgs,
+
+        /// Let a ping that creates a check give its settings in the URL, as in
+        /// ?create=1&grace=15m: yes or no [new projects: no]
+        #[arg(
+            long,
+            env = "OVERDUE_PING_SETTINGS",
+            value_name = "yes|no",
+            value_parser = BoolishValueParser::new(),
+            hide_possible_values = true
+        )]
+        ping_settings: Option<bool>,
     },
 }
 
@@ -129,6 +140,7 @@ impl ProjectCommand {
                     name: Some(name),
                     check_limit: None,
                     ping_log_limit: None,
+                    ping_settings: None,
                 };
                 send(data, request)
             }
@@ -139,12 +151,17 @@ impl ProjectCommand {
                 send(data, DeleteProject { project })
             }
             Self::Release { project } => send(data, ReleaseProject { project }),
-            Self::Set { project, limits } => {
+            Self::Set {
+                project,
+                limits,
+                ping_settings,
+            } => {
                 let request = UpdateProject {
                     project,
                     name: None,
                     check_limit: limits.check_limit,
                     ping_log_limit: limits.ping_log_limit,
+                    ping_settings,
                 };
                 send(data, request)
             }

@@ -98,7 +98,7 @@ fn errors_are_one_line() {
         (
             &["project", "set", "a"],
             "the following required arguments were not provided: <--check-limit \
-             <N|none>|--ping-log-limit <N>> (see --help)",
+             <N|none>|--ping-log-limit <N>|--ping-settings <yes|no>> (see --help)",
         ),
         (
             &["project", "create", ""],

@@ -236,6 +236,9 @@ fn export_project(
     );
     let logs = Some(project.ping_log_limit).filter(|limit| *limit != DEFAULT_PING_LOG_LIMIT);
     fields.extend(logs.map(|limit| ("ping-log-limit".to_owned(), limit.into())));
+    if project.allows_ping_settings {
+        fields.push(("ping-settings".to_owned(), true.into()));
+    }
     let (keys, comments) = export_keys(&copied.keys, name, writer, &mut fields);
     let object = |kind, key: String, fields| ExportedObject {
         project: Some(name.into()),

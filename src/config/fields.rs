@@ -90,6 +90,11 @@ pub(super) const PROJECT_FIELDS: &[ConfigField] = &[
         "number of pings kept for each check",
     ),
     field(
+        "ping-settings",
+        ConfigFieldType::Bool,
+        "true: a ping that creates a check may give its settings in the URL",
+    ),
+    field(
         "ping-key",
         ConfigFieldType::Secret,
         "key in ping URLs with slugs",

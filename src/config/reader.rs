@@ -199,6 +199,7 @@ impl ConfigReader {
         project.ping_log_limit = self
             .read_number(&object, "ping-log-limit")
             .and_then(|number| u32::try_from(number).ok());
+        project.allows_ping_settings = self.read_bool(&object, "ping-settings");
         let ping_key = self.read_parsed(&object, "ping-key", |text| {
             parse_ping_key(text).map(|secret| (secret, key_hint(text)))
         });

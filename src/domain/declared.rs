@@ -149,6 +149,8 @@ pub struct DeclaredProject {
     pub check_limit: Option<Option<u32>>,
     /// Number of pings that are kept for each check.
     pub ping_log_limit: Option<u32>,
+    /// True if a ping that creates a check may give its settings in the URL.
+    pub allows_ping_settings: Option<bool>,
     /// Channels of the project.
     pub channels: Vec<DeclaredChannel>,
     /// Checks of the project.
@@ -172,6 +174,7 @@ impl DeclaredProject {
             uuid: None,
             check_limit: None,
             ping_log_limit: None,
+            allows_ping_settings: None,
             channels,
             checks,
             windows,

@@ -50,6 +50,8 @@ pub struct ImportedProject {
     pub check_limit: Option<u32>,
     /// Number of pings that are kept for each check.
     pub ping_log_limit: u32,
+    /// True if a ping that creates a check may give its settings in the URL.
+    pub allows_ping_settings: bool,
     /// Public status pages, oldest first.
     pub status_pages: Vec<StatusPage>,
     /// Keys of the project.

@@ -31,6 +31,8 @@ pub struct Project {
     pub check_limit: Option<u32>,
     /// Number of pings that are kept for each check.
     pub ping_log_limit: u32,
+    /// True if a ping that creates a check may give its settings in the URL.
+    pub allows_ping_settings: bool,
     /// Segment of badge URLs that names the project.
     pub badge_key: Box<str>,
     /// Key that signed its badge URLs at another server. These URLs keep working.

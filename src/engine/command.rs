@@ -84,6 +84,8 @@ pub enum Command {
         check_limit: Option<Option<u32>>,
         /// New ping log limit.
         ping_log_limit: Option<u32>,
+        /// True to let pings give the settings of checks that they create.
+        allows_ping_settings: Option<bool>,
     },
     /// Deletes a project with all that belongs to it.
     DeleteProject(ProjectId),
@@ -243,8 +245,17 @@ pub struct CheckUuids {
     pub badge: Uuid,
 }
 
+/// Check that a ping may create.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CheckCreation {
+    /// UUIDs of the check.
+    pub uuids: CheckUuids,
+    /// Settings in the URL. They are ignored unless the project allows them.
+    pub edit: Option<Box<CheckEdit>>,
+}
+
 /// Target of a ping.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum PingTarget {
     /// UUID of a check: `/ping/<uuid>`
     Uuid(Uuid),
@@ -254,8 +265,8 @@ pub enum PingTarget {
         key: PingKey,
         /// Slug, not empty.
         slug: Slug,
-        /// With `create=1`: UUIDs of a new check.
-        create: Option<CheckUuids>,
+        /// With `create=1`: the new check.
+        create: Option<CheckCreation>,
     },
 }
 

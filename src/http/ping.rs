@@ -6,12 +6,15 @@ use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderName, HeaderValue, USER_A
 use tracing::Level;
 
 use super::ServerState;
+use crate::domain::check::CheckSettings;
+use crate::domain::check_edit::CheckEdit;
+use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::ids::parse_hyphenated_uuid;
 use crate::domain::ping::{PingKind, PingMethod, PingOrigin, truncate_user_agent};
 use crate::engine::Handle;
 use crate::engine::apply::KEYWORD_SEARCH_BYTES;
 use crate::engine::command::{
-    CheckUuids, Command, CommandOutcome, PingRequest, PingSignal, PingTarget,
+    CheckCreation, CheckUuids, Command, CommandOutcome, PingRequest, PingSignal, PingTarget,
 };
 use crate::http::common::client_address::Client;
 use crate::http::common::ping_path::{PingAction, PingPath};
@@ -89,7 +92,11 @@ async fn submit_ping(
 ) -> Result<CommandOutcome, HttpError> {
     let handle = &server.handle;
     let method = ping_method(&request).ok_or(HttpError::MethodNotAllowed(METHODS))?;
-    let PingParameters { rid, create } = PingParameters::from_request(&request);
+    let PingParameters {
+        rid,
+        create,
+        settings,
+    } = PingParameters::from_request(&request);
     let (mut target, action) = match to {
         PingPath::Uuid(uuid, action) => (PingTarget::Uuid(uuid), action),
         PingPath::Slug(key, slug, action) => (
@@ -125,13 +132,15 @@ async fn submit_ping(
             "invalid uuid format",
         ));
     };
-    if let PingTarget::Slug { create: names, .. } = &mut target
-        && create
-    {
-        *names = Some(CheckUuids {
-            uuid: handle.random().uuid(),
-            badge: handle.random().uuid(),
-        });
+    if create {
+        let edit = requested_settings(handle, &target, settings)?;
+        if let PingTarget::Slug { create, .. } = &mut target {
+            let uuids = CheckUuids {
+                uuid: handle.random().uuid(),
+                badge: handle.random().uuid(),
+            };
+            *create = Some(CheckCreation { uuids, edit });
+        }
     }
     let ua = user_agent(&request);
     // Keywords are searched in the beginning of the body even if less is stored.
@@ -169,17 +178,71 @@ fn malformed_error(
     }
 }
 
+/// Settings that the URL of a ping may give to a check that it creates.
+static SETTING_PARAMETERS: [&CheckField; 6] = [
+    &fields::TIMEOUT,
+    &fields::GRACE,
+    &fields::SCHEDULE,
+    &fields::TZ,
+    &fields::TAGS,
+    &fields::CHANNELS,
+];
+
+/// A setting in a URL: its field, and its text unless that is not UTF-8.
+type SettingParameter = (&'static CheckField, Option<String>);
+
+/// Returns the settings of a check that a ping creates. `None` if there are none, the check exists,
+/// or its project does not allow them: then the parameters have no meaning, and the ping counts.
+fn requested_settings(
+    handle: &Handle,
+    target: &PingTarget,
+    parameters: Vec<SettingParameter>,
+) -> Result<Option<Box<CheckEdit>>, HttpError> {
+    let PingTarget::Slug { key, .. } = target else {
+        return Ok(None);
+    };
+    let is_used = !parameters.is_empty()
+        && handle.with_state(|state| {
+            let project = state
+                .project_by_ping_key(key)
+                .and_then(|id| state.project(id));
+            project.is_some_and(|found| found.project.allows_ping_settings)
+                && matches!(state.find_ping_target(target), Ok(None))
+        });
+    if !is_used {
+        return Ok(None);
+    }
+    let mut edit = Box::<CheckEdit>::default();
+    for (field, text) in parameters {
+        let invalid =
+            |reason: &str| HttpError::BadRequest(format!("{}: {reason}", field.name).into());
+        let text = text.ok_or_else(|| invalid("it is not UTF-8 text"))?;
+        field
+            .field_type
+            .parse_text(&text)
+            .and_then(|value| field.set(&mut edit, &value, None))
+            .map_err(|error| invalid(&error.explanation))?;
+    }
+    match edit.first_overlong_field(&CheckSettings::default()) {
+        Some(field) => Err(HttpError::BadRequest(format!("{field} is too long").into())),
+        None => Ok(Some(edit)),
+    }
+}
+
 struct PingParameters {
     rid: Result<Option<uuid::Uuid>, ()>,
     create: bool,
+    /// Settings in the URL, in its order.
+    settings: Vec<SettingParameter>,
 }
 
 impl PingParameters {
-    /// Reads `rid` and `create`. If a parameter is repeated, the last one counts.
+    /// Reads the parameters. If a parameter is repeated, the last one counts.
     fn from_request<B>(request: &Request<B>) -> Self {
         let mut parameters = Self {
             rid: Ok(None),
             create: false,
+            settings: Vec::new(),
         };
         for (name, value) in request::query(request.uri()) {
             match name.as_deref() {
@@ -191,7 +254,13 @@ impl PingParameters {
                         .ok_or(());
                 }
                 Some("create") => parameters.create = value.as_deref() == Some("1"),
-                _ => {}
+                Some(name) => {
+                    let field = SETTING_PARAMETERS.iter().find(|field| field.name == name);
+                    parameters
+                        .settings
+                        .extend(field.map(|field| (*field, value)));
+                }
+                None => {}
             }
         }
         parameters

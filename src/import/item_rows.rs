@@ -3,6 +3,7 @@
 
 mod check;
 mod items;
+mod key;
 mod status_page;
 mod user;
 
@@ -22,7 +23,8 @@ use crate::domain::ping::{PingKind, PingMethod, PingOrigin, PingScheme, truncate
 use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
 pub use check::ImportCheckRow;
-pub use items::{ImportItemRow, KeySecretRow, WindowTimesRow};
+pub use items::{ImportItemRow, WindowTimesRow};
+pub use key::KeySecretRow;
 pub use status_page::StatusPageRow;
 pub use user::ImportUserRow;
 

@@ -22,6 +22,8 @@ pub struct ProjectChanges {
     pub check_limit: Option<Option<u32>>,
     /// Number of pings that are kept of each check.
     pub ping_log_limit: Option<u32>,
+    /// True to let pings give the settings of checks that they create.
+    pub allows_ping_settings: Option<bool>,
 }
 
 /// Creates a project.
@@ -59,6 +61,7 @@ pub async fn update(
         name,
         check_limit,
         ping_log_limit,
+        allows_ping_settings,
     } = changes;
     let before = handle.with_state(|state| {
         state
@@ -70,6 +73,7 @@ pub async fn update(
         name: name.clone(),
         check_limit,
         ping_log_limit,
+        allows_ping_settings,
     };
     submit::<()>(handle, command).await?;
     if let Some((before, now)) = before.zip(name).filter(|(before, now)| before.name != *now) {

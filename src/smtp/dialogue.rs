@@ -32,7 +32,7 @@ pub const MAX_MISTAKES: u32 = 20;
 pub type SmtpReply = Cow<'static, str>;
 
 /// An accepted message with all of its recipients.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Envelope {
     /// Sender in MAIL; empty for bounces (`<>`).
     pub sender: String,
@@ -43,7 +43,7 @@ pub struct Envelope {
 }
 
 /// Next step of the caller.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(PartialEq, Debug)]
 pub enum DialogueStep {
     /// Read more: all input is used up.
     NeedMore,

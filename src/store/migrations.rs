@@ -185,8 +185,8 @@ fn rows_with_pause_ends(_: &WriteTransaction) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Version 18: adds the audit logs. New rows of projects (version 4) have status pages,
-/// and new rows of users (version 5) passkeys.
+/// Version 18: adds the audit logs. New rows of projects (version 4) have status pages
+/// and the permission for settings in pings, and new rows of users (version 5) passkeys.
 fn audit_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
     super::audit::create_table(transaction)
 }

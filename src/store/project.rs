@@ -48,6 +48,9 @@ struct ProjectRecord<'a> {
     /// Since version 4.
     #[serde(borrow, default)]
     status_pages: Vec<StatusPageRecord<'a>>,
+    /// Since version 4: true if pings may give settings.
+    #[serde(default)]
+    ping_settings: bool,
 }
 
 /// UUID, address, title, tags and domain.
@@ -143,6 +146,7 @@ impl Batch {
             name: project.name.as_str(),
             check_limit: project.check_limit,
             ping_log_limit: project.ping_log_limit,
+            ping_settings: project.allows_ping_settings,
             badge_key: &project.badge_key,
             old_badge: project.legacy_badge.map(|LegacyBadgeKey(key)| key),
             import: project.import.as_ref().map(|import| {
@@ -314,6 +318,7 @@ pub(super) fn read_project(id: u64, bytes: &[u8]) -> Result<Project, StoreError>
             .map_err(|reason| record::invalid_row::<ProjectRecord<'_>>(&reason))?,
         check_limit: row.check_limit,
         ping_log_limit: row.ping_log_limit,
+        allows_ping_settings: row.ping_settings,
         badge_key: row.badge_key.into(),
         legacy_badge: row.old_badge.map(LegacyBadgeKey),
         import: row.import.map(|(first, end, is_on_trial, outage)| {
@@ -437,6 +442,7 @@ pub(super) fn unreadable_project_row(
         old_badge: None,
         import: None,
         status_pages: Vec::new(),
+        ping_settings: false,
     };
     let mut replacement = Vec::new();
     let encoded = record::encode(&row, &mut replacement);

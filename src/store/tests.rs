@@ -87,6 +87,7 @@ fn project() -> Project {
         name,
         check_limit: Some(20),
         ping_log_limit: 100,
+        allows_ping_settings: true,
         badge_key,
         legacy_badge,
         import,

@@ -194,6 +194,7 @@ fn the_sweep_skips_unreadable_rows() {
         name: None,
         check_limit: None,
         ping_log_limit: Some(2),
+        allows_ping_settings: None,
     });
     for _ in 0..200 {
         assert_eq!(

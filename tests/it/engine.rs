@@ -138,6 +138,7 @@ fn a_raised_log_limit_restores_nothing_beyond_a_gap() {
         name: None,
         check_limit: None,
         ping_log_limit,
+        allows_ping_settings: None,
     });
     let numbers: Vec<_> = engine
         .handle

@@ -6,7 +6,8 @@ use overdue::domain::project::{KeyLabel, KeySecret, PingKey};
 use overdue::domain::text::Slug;
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::command::{
-    CheckUuids, Command, CommandError, CommandOutcome, NewKey, PingRequest, PingTarget, Unavailable,
+    CheckCreation, CheckUuids, Command, CommandError, CommandOutcome, NewKey, PingRequest,
+    PingTarget, Unavailable,
 };
 use overdue::engine::{self, EngineConfig, HousekeepingLimits};
 use overdue::store::{FILE_NAME, Medium, MetaKey, Store};
@@ -277,7 +278,10 @@ fn pings_create_at_most_ten_thousand_checks_in_a_project_without_a_limit() {
                 let target = PingTarget::Slug {
                     key: key.clone(),
                     slug,
-                    create: Some(names),
+                    create: Some(CheckCreation {
+                        uuids: names,
+                        edit: None,
+                    }),
                 };
                 Command::Ping(Box::new(PingRequest { target, ..*request }))
             }
@@ -289,6 +293,7 @@ fn pings_create_at_most_ten_thousand_checks_in_a_project_without_a_limit() {
         name: None,
         check_limit: Some(limit),
         ping_log_limit: None,
+        allows_ping_settings: None,
     };
     engine.create_check(1 << 100);
     for numbers in [1..6000, 6000..10_000] {

@@ -373,6 +373,7 @@ fn imported_of_every_kind() -> ImportContents {
         legacy_badge: Some(LegacyBadgeKey::for_project("old-badge-key", &secrets[0])),
         check_limit: Some(33),
         ping_log_limit: 7,
+        allows_ping_settings: true,
         status_pages: vec![StatusPage {
             uuid: Uuid::from_u128(970),
             address: StatusPageAddress::parse("old-jobs").unwrap(),

@@ -154,6 +154,7 @@ impl ImportFixture {
             legacy_badge: None,
             check_limit: None,
             ping_log_limit: 5,
+            allows_ping_settings: false,
             status_pages: Vec::new(),
             keys: Vec::new(),
             channels: Vec::new(),

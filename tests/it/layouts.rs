@@ -145,6 +145,7 @@ pub(crate) async fn fill(site: &LayoutServer) -> (TestProject, TestProject, Vec<
         name: None,
         check_limit: Some(Some(50)),
         ping_log_limit: Some(10),
+        allows_ping_settings: None,
     };
     site.handle.call(set).await.unwrap().unwrap();
     for (name, kind, settings) in [

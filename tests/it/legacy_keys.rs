@@ -73,6 +73,7 @@ fn fill(medium: &Medium, secrets: &[&str], keys: &[KeySecret]) {
         name,
         check_limit: None,
         ping_log_limit: 10,
+        allows_ping_settings: false,
         badge_key: badge_key.into(),
         legacy_badge: old_badge,
         import: None,

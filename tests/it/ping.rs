@@ -3,6 +3,8 @@
 use overdue::domain::flip::FlipDirection;
 use overdue::domain::ping::{Ping, PingKind};
 use overdue::domain::status::VisibleStatus;
+use overdue::operations;
+use overdue::operations::project::ProjectChanges;
 
 use crate::support::server::TestServer;
 
@@ -415,5 +417,102 @@ async fn malformed_requests_end_their_own_connection_only() {
     }
     assert_eq!(server.get(&format!("/ping/{uuid}")).await.status, 200);
     assert_eq!(server.get("/healthz").await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_ping_gives_settings_of_a_new_check_if_its_project_allows_them() {
+    let server = TestServer::start().await;
+    let hook = r#"{"kind":"webhook","name":"hook","settings":{"down-url":"http://127.0.0.1:1/"}}"#;
+    for name in ["hook", "other"] {
+        let answer = server
+            .extension_api(
+                "POST",
+                "/channels",
+                &hook.replace("hook\",\"s", &format!("{name}\",\"s")),
+            )
+            .await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+    let ping = async |slug: &str, parameters: &str| {
+        let path = format!(
+            "/ping/{}/{slug}?create=1&{parameters}",
+            server.main.ping_key
+        );
+        server.get(&path).await
+    };
+    let settings = |slug: &str| {
+        server.handle.with_state(|state| {
+            let found = state
+                .checks()
+                .find(|check| check.settings.slug.as_str() == slug);
+            found.map(|check| std::sync::Arc::clone(&check.settings))
+        })
+    };
+    let all = "schedule=30+3+*+*+*&tz=Europe/Riga&grace=15m&tags=nas+prod&channels=hook";
+    assert_eq!(ping("closed", all).await.status, 201);
+    let closed = settings("closed").unwrap();
+    assert!(
+        closed.schedule.is_none() && closed.channels.len() == 2,
+        "{closed:?}"
+    );
+    assert_eq!(ping("closed-too", "grace=never").await.status, 201);
+
+    let changes = ProjectChanges {
+        allows_ping_settings: Some(true),
+        ..ProjectChanges::default()
+    };
+    operations::project::update(&server.handle, server.main.id, changes)
+        .await
+        .unwrap();
+    let answer = ping("open", all).await;
+    assert_eq!((answer.status, answer.text()), (201, "Created"));
+    let open = settings("open").unwrap();
+    assert_eq!(
+        (
+            open.schedule.as_ref().map(|schedule| schedule.text()),
+            open.tz.name(),
+            open.grace.get(),
+            open.tags.as_str(),
+            open.channels.len(),
+            open.name.as_str(),
+        ),
+        (
+            Some("30 3 * * *"),
+            "Europe/Riga",
+            900,
+            "nas prod",
+            1,
+            "open"
+        )
+    );
+    assert_eq!(
+        ping("simple", "timeout=90&grace=60&unknown=1").await.status,
+        201
+    );
+    assert_eq!(settings("simple").unwrap().timeout.get(), 90);
+
+    for (parameters, reason) in [
+        (
+            "grace=never",
+            "grace: give a whole number of seconds from 60",
+        ),
+        ("timeout=59", "timeout: "),
+        ("schedule=0+0+30+2+*", "schedule: "),
+        ("tz=Nowhere", "tz: "),
+        ("tags=%ff", "tags: it is not UTF-8 text"),
+        ("channels=none", "channel"),
+        (&format!("tags={}", "x".repeat(600)), "tags"),
+    ] {
+        let refused = ping("refused", parameters).await;
+        assert!(
+            refused.status == 400 && refused.text().contains(reason),
+            "{parameters}: {refused:?}"
+        );
+        assert!(settings("refused").is_none(), "{parameters}");
+        // A check that exists is pinged, whatever the parameters are.
+        assert_eq!(ping("open", parameters).await.status, 200, "{parameters}");
+    }
+    assert_eq!(settings("open").unwrap(), open);
     server.stop().await;
 }

@@ -70,7 +70,7 @@ fn provision(data: &Path) {
     assert!(projects.contains(&format!(
         concat!(
             r#"{{"uuid":"{}","name":"main","checks":0,"check_limit":3,"#,
-            r#""ping_log_limit":20,"trial":false}}"#,
+            r#""ping_log_limit":20,"ping_settings":false,"trial":false}}"#,
         ),
         project
     )));

@@ -468,7 +468,7 @@ impl WorkingState {
         check
     }
 
-    fn resolve_edited_channels(
+    pub(super) fn resolve_edited_channels(
         &self,
         project: ProjectId,
         edit: &mut CheckEdit,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::super::command::import::ImportStep;
 use super::super::command::{
-    Command, CommandError, CommandOutcome, PingRequest, PingSignal, PingTarget,
+    CheckCreation, Command, CommandError, CommandOutcome, PingRequest, PingSignal, PingTarget,
 };
 use super::super::state::Change;
 use super::{ApplyResult, WorkingState};
@@ -206,7 +206,7 @@ impl WorkingState {
         let PingTarget::Slug {
             key,
             slug,
-            create: Some(uuids),
+            create: Some(CheckCreation { uuids, edit }),
         } = target
         else {
             return Err(CommandError::NotFound);
@@ -234,6 +234,17 @@ impl WorkingState {
             slug,
             channels: self.resolve_channel_selection(project, &ChannelSelection::All)?,
             ..CheckSettings::default()
+        };
+        let is_allowed = self
+            .state
+            .project(project)
+            .is_some_and(|found| found.project.allows_ping_settings);
+        let settings = match edit.filter(|_| is_allowed) {
+            Some(mut edit) => {
+                let channels = self.resolve_edited_channels(project, &mut edit)?;
+                edit.apply_to(&settings, channels)
+            }
+            None => settings,
         };
         self.projects_at_check_limit.remove(&project);
         Ok((self.insert_check(project, uuids, settings, now).id, true))
@@ -278,7 +289,7 @@ fn classify_signal(
 mod tests {
     use uuid::Uuid;
 
-    use super::super::super::command::{CheckUuids, Command, NewKey};
+    use super::super::super::command::{CheckCreation, CheckUuids, Command, NewKey};
     use super::super::fixture;
     use super::*;
     use crate::domain::ping::{PingKind, PingOrigin, PingScheme};
@@ -306,6 +317,7 @@ mod tests {
                 name: None,
                 check_limit: Some(Some(limit)),
                 ping_log_limit: None,
+                allows_ping_settings: None,
             };
             working.apply(set, now).unwrap();
             let uuids = CheckUuids {
@@ -315,7 +327,7 @@ mod tests {
             let target = PingTarget::Slug {
                 key: key.clone(),
                 slug: Slug::parse(&format!("s{number}")).unwrap(),
-                create: Some(uuids),
+                create: Some(CheckCreation { uuids, edit: None }),
             };
             let origin = PingOrigin {
                 scheme: PingScheme::Http,

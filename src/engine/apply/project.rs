@@ -41,6 +41,7 @@ impl WorkingState {
             name,
             check_limit,
             ping_log_limit,
+            allows_ping_settings: false,
             badge_key,
             legacy_badge: None,
             import: None,
@@ -54,6 +55,7 @@ impl WorkingState {
         name: Option<ProjectName>,
         check_limit: Option<Option<u32>>,
         ping_log_limit: Option<u32>,
+        allows_ping_settings: Option<bool>,
     ) -> ApplyResult {
         let mut project = Project::clone(
             &self
@@ -68,6 +70,7 @@ impl WorkingState {
         }
         project.check_limit = check_limit.unwrap_or(project.check_limit);
         project.ping_log_limit = ping_log_limit.unwrap_or(project.ping_log_limit);
+        project.allows_ping_settings = allows_ping_settings.unwrap_or(project.allows_ping_settings);
         Ok(self.put_project(project))
     }
 

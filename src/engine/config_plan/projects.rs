@@ -32,18 +32,20 @@ impl ProjectScope<'_> {
     }
 }
 
-fn project_fields(
-    name: &ProjectName,
-    check_limit: Option<u32>,
-    ping_log_limit: u32,
-) -> ObjectFields {
-    let mut fields: ObjectFields = vec![("name".into(), ObjectValue::Text(name.as_str().into()))];
-    fields
-        .extend(check_limit.map(|limit| ("check-limit".into(), ObjectValue::Number(limit.into()))));
+fn project_fields(project: &Project) -> ObjectFields {
+    let mut fields: ObjectFields = vec![(
+        "name".into(),
+        ObjectValue::Text(project.name.as_str().into()),
+    )];
+    let limit = project.check_limit;
+    fields.extend(limit.map(|limit| ("check-limit".into(), ObjectValue::Number(limit.into()))));
     fields.push((
         "ping-log-limit".into(),
-        ObjectValue::Number(ping_log_limit.into()),
+        ObjectValue::Number(project.ping_log_limit.into()),
     ));
+    if project.allows_ping_settings {
+        fields.push(("ping-settings".into(), ObjectValue::Flag(true)));
+    }
     fields
 }
 
@@ -96,18 +98,13 @@ impl<'a> ConfigPlanner<'a> {
             name: declared.name.clone(),
             check_limit: declared.check_limit.unwrap_or(existing.check_limit),
             ping_log_limit: declared.ping_log_limit.unwrap_or(existing.ping_log_limit),
+            allows_ping_settings: declared
+                .allows_ping_settings
+                .unwrap_or(existing.allows_ping_settings),
             ..existing.clone()
         };
         if changed != *existing {
-            let old = project_fields(
-                &existing.name,
-                existing.check_limit,
-                existing.ping_log_limit,
-            );
-            let fields = diff_fields(
-                &old,
-                &project_fields(&changed.name, changed.check_limit, changed.ping_log_limit),
-            );
+            let fields = diff_fields(&project_fields(existing), &project_fields(&changed));
             self.changes.push(PlannedChange {
                 operation: ChangeOperation::Change,
                 object: path.clone(),
@@ -147,12 +144,13 @@ impl<'a> ConfigPlanner<'a> {
             name,
             check_limit,
             ping_log_limit,
+            allows_ping_settings: declared.allows_ping_settings.unwrap_or_default(),
             badge_key,
             legacy_badge: None,
             import: None,
             status_pages: Vec::new(),
         };
-        let mut fields = project_fields(&project.name, check_limit, ping_log_limit);
+        let mut fields = project_fields(&project);
         fields.retain(|(name, value)| {
             **name != *"name" && *value != ObjectValue::Number(DEFAULT_PING_LOG_LIMIT.into())
         });

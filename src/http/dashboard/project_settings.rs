@@ -39,6 +39,7 @@ struct ProjectSettingsPage {
     members: Vec<ProjectMemberRow>,
     ping_log_limit: String,
     check_limit: String,
+    allows_ping_settings: bool,
     limit_error: Option<&'static str>,
     checks: String,
     asks_password: bool,
@@ -140,6 +141,7 @@ fn render_page(request: &PageRequest, errors: SettingsFormErrors) -> Result<Html
         members: project_members(request, project),
         ping_log_limit: pings,
         check_limit: checks,
+        allows_ping_settings: project.allows_ping_settings,
         limit_error,
         checks: format_count(
             request.handle().with_state(|state| {
@@ -290,6 +292,7 @@ pub(super) async fn set_limits(
     let changes = ProjectChanges {
         check_limit: Some(check_limit),
         ping_log_limit: Some(ping_log_limit),
+        allows_ping_settings: Some(form.has("ping-settings")),
         ..ProjectChanges::default()
     };
     redirect_after_save(

@@ -195,6 +195,7 @@ impl<W: Write> Exporter<'_, W> {
             legacy_badge: found.legacy_badge,
             check_limit: found.check_limit,
             ping_log_limit: found.ping_log_limit,
+            allows_ping_settings: found.allows_ping_settings,
             status_pages: found.status_pages.clone(),
             keys: Vec::new(),
             channels: Vec::new(),

@@ -216,6 +216,7 @@ mod tests {
             legacy_badge: None,
             check_limit: None,
             ping_log_limit: 100,
+            allows_ping_settings: false,
             keys: Vec::new(),
             status_pages: Vec::new(),
             channels: Vec::new(),

@@ -148,6 +148,7 @@ impl ProjectConverter<'_> {
             legacy_badge: old_badge,
             check_limit: None,
             ping_log_limit,
+            allows_ping_settings: false,
             status_pages: Vec::new(),
             channels: Vec::new(),
             windows: Vec::new(),

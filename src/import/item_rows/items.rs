@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::check::ImportCheckRow;
+use super::key::KeySecretRow;
 use super::status_page::{StatusPageRow, parse_pages};
 use super::user::ImportUserRow;
 use super::{decode_bytes, encode_bytes, source_text};
@@ -15,16 +16,12 @@ use crate::domain::alert::{ChannelHealth, DeliveryProof};
 use crate::domain::channel::{ChannelKind, ChannelSettings, SettingsUpdate};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId, WindowId};
 use crate::domain::import_contents::{
-    ImportedChannel, ImportedKey, ImportedKeySecret, ImportedProject, ImportedSettings,
-    ImportedWindow,
+    ImportedChannel, ImportedKey, ImportedProject, ImportedSettings, ImportedWindow,
 };
 use crate::domain::import_item::ImportItem;
-use crate::domain::legacy_keys::{LegacyBadgeKey, LegacyKeyDigest};
+use crate::domain::legacy_keys::LegacyBadgeKey;
 use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes};
-use crate::domain::project::{
-    ChannelName, KeyAccess, KeyLabel, KeySecret, KeyUse, PingKey, ProjectKey, ProjectName,
-    SecretHash,
-};
+use crate::domain::project::{ChannelName, KeyLabel, KeyUse, ProjectKey, ProjectName};
 use crate::domain::schedule::Schedule;
 use crate::domain::text::{Name, Tags};
 use crate::domain::timestamp::Timestamp;
@@ -47,6 +44,8 @@ pub enum ImportItemRow {
         old_badge: Option<String>,
         check_limit: Option<u32>,
         ping_log_limit: u32,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        ping_settings: bool,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         status_pages: Vec<StatusPageRow>,
     },
@@ -105,21 +104,6 @@ pub enum ImportItemRow {
     },
 }
 
-/// Secret of a key; hashes and digests are in base64.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(
-    missing_docs,
-    reason = "see `domain::import_contents::ImportedKeySecret`"
-)]
-pub enum KeySecretRow {
-    ReadWrite(String),
-    ReadOnly(String),
-    Ping(String),
-    /// Access of the key, position of the secret, and digest.
-    Hashed(String, u8, String),
-}
-
 /// Maximum size in bytes of the segment that names a project in badge URLs. Another server's
 /// segment may have 150 characters.
 const MAX_BADGE_KEY_BYTES: usize = 600;
@@ -138,52 +122,6 @@ pub enum WindowTimesRow {
         tz: String,
         minutes: u32,
     },
-}
-
-impl From<ImportedKeySecret> for KeySecretRow {
-    fn from(secret: ImportedKeySecret) -> Self {
-        let hashed = |access: KeyAccess, secret, digest: &[u8]| {
-            Self::Hashed(access.name().into(), secret, encode_bytes(digest))
-        };
-        match secret {
-            ImportedKeySecret::Native(KeySecret::ReadWrite(SecretHash(hash))) => {
-                Self::ReadWrite(encode_bytes(&hash))
-            }
-            ImportedKeySecret::Native(KeySecret::ReadOnly(SecretHash(hash))) => {
-                Self::ReadOnly(encode_bytes(&hash))
-            }
-            ImportedKeySecret::Native(KeySecret::Ping(key)) => Self::Ping(key.as_str().into()),
-            ImportedKeySecret::Native(own @ KeySecret::Legacy(key)) => {
-                hashed(own.access(), key.secret_number, &key.digest.0)
-            }
-            ImportedKeySecret::Legacy {
-                access,
-                secret_index: secret,
-                digest: LegacyKeyDigest(digest),
-            } => hashed(access, secret, &digest),
-        }
-    }
-}
-
-impl KeySecretRow {
-    fn into_secret(self) -> Result<ImportedKeySecret, &'static str> {
-        let hash = |text: &str| decode_bytes(text).map(SecretHash);
-        Ok(match self {
-            Self::ReadWrite(text) => ImportedKeySecret::Native(KeySecret::ReadWrite(hash(&text)?)),
-            Self::ReadOnly(text) => ImportedKeySecret::Native(KeySecret::ReadOnly(hash(&text)?)),
-            Self::Ping(key) => ImportedKeySecret::Native(KeySecret::Ping(
-                PingKey::parse(&key).ok_or("invalid ping key")?,
-            )),
-            Self::Hashed(access, secret, digest) => {
-                let access = KeyAccess::parse(&access).ok_or("unknown access")?;
-                ImportedKeySecret::Legacy {
-                    access,
-                    secret_index: secret,
-                    digest: LegacyKeyDigest(decode_bytes(&digest)?),
-                }
-            }
-        })
-    }
 }
 
 impl From<&WindowTimes> for WindowTimesRow {
@@ -267,6 +205,7 @@ impl From<ImportItem> for ImportItemRow {
                     .map(|LegacyBadgeKey(key)| encode_bytes(&key)),
                 check_limit: project.check_limit,
                 ping_log_limit: project.ping_log_limit,
+                ping_settings: project.allows_ping_settings,
                 status_pages: project
                     .status_pages
                     .iter()
@@ -405,6 +344,7 @@ impl ImportItemRow {
                 old_badge,
                 check_limit,
                 ping_log_limit,
+                ping_settings,
                 status_pages,
             } => {
                 if badge_key.is_empty()
@@ -424,6 +364,7 @@ impl ImportItemRow {
                         .transpose()?,
                     check_limit,
                     ping_log_limit,
+                    allows_ping_settings: ping_settings,
                     status_pages: parse_pages(status_pages)?,
                     keys: Vec::new(),
                     channels: Vec::new(),

@@ -92,6 +92,7 @@ fn project(place: usize, [keys, channels, windows, checks]: [usize; 4]) -> Impor
         legacy_badge: None,
         check_limit: None,
         ping_log_limit: 100,
+        allows_ping_settings: false,
         status_pages: Vec::new(),
         keys: (0..keys).map(key).collect(),
         channels: (0..channels).map(channel).collect(),

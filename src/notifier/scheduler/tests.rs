@@ -76,6 +76,7 @@ impl SchedulerTester {
             name,
             check_limit: None,
             ping_log_limit: 1,
+            allows_ping_settings: false,
             badge_key,
             legacy_badge: None,
             import: None,

@@ -10,7 +10,7 @@ fn domain() -> MailDomain {
 }
 
 /// Transcript of a session: all replies in their order, the messages, and whether it was ended.
-#[derive(PartialEq, Eq, Debug, Default)]
+#[derive(PartialEq, Debug, Default)]
 struct DialogueTester {
     replies: String,
     envelopes: Vec<Envelope>,

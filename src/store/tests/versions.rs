@@ -14,6 +14,7 @@ use rows::{
 fn written_by_schema_17() -> Contents {
     let mut contents = written();
     contents.project.status_pages = Vec::new();
+    contents.project.allows_ping_settings = false;
     contents
 }
 

@@ -271,6 +271,7 @@ async fn a_full_project_accepts_no_further_checks() {
         name: None,
         check_limit: Some(limit),
         ping_log_limit: None,
+        allows_ping_settings: None,
     };
     server.handle.call(limit(Some(2))).await.unwrap().unwrap();
     for name in ["a", "b"] {

@@ -81,6 +81,7 @@ async fn the_newest_are_listed_up_to_the_limit() {
         name: None,
         check_limit: None,
         ping_log_limit: Some(limit),
+        allows_ping_settings: None,
     };
     server.handle.call(limit(5000)).await.unwrap().unwrap();
     for _ in 0..1003 {
@@ -108,6 +109,7 @@ async fn bodies_come_back_as_they_were() {
         name: None,
         check_limit: None,
         ping_log_limit: Some(3),
+        allows_ping_settings: None,
     };
     server.handle.call(limit).await.unwrap().unwrap();
     for body in [

@@ -26,8 +26,8 @@ use overdue::domain::timezone::Timezone;
 use overdue::engine::HousekeepingLimits;
 use overdue::engine::command::import::ImportStep;
 use overdue::engine::command::{
-    CheckUuids, Command, CreateCheckRequest, NewChannel, NewKey, NewProject, NewWindow,
-    PingRequest, PingSignal, PingTarget,
+    CheckCreation, CheckUuids, Command, CreateCheckRequest, NewChannel, NewKey, NewProject,
+    NewWindow, PingRequest, PingSignal, PingTarget,
 };
 use uuid::Uuid;
 
@@ -250,6 +250,7 @@ fn random_admin_command(rng: &SeededRng, model: &Model) -> Command {
             name: rng.optional(20, name),
             check_limit: rng.optional(50, limit),
             ping_log_limit: rng.optional(50, log_limit),
+            allows_ping_settings: rng.optional(50, |rng| rng.chance(50)),
         },
         _ => Command::DeleteProject(project),
     }
@@ -308,7 +309,16 @@ fn random_ping(rng: &SeededRng, model: &Model) -> PingRequest {
                 } else {
                     0
                 },
-                random_uuids,
+                |rng| CheckCreation {
+                    uuids: random_uuids(rng),
+                    edit: rng.optional(50, |rng| {
+                        Box::new(CheckEdit {
+                            name: None,
+                            slug: None,
+                            ..random_edit(rng, model)
+                        })
+                    }),
+                },
             ),
         },
     };

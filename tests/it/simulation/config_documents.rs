@@ -119,6 +119,7 @@ impl Model {
                             name: project_name.into(),
                             check_limit: None,
                             log_limit,
+                            allows_ping_settings: false,
                             source: None,
                             status_pages: Vec::new(),
                         },

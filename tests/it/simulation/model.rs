@@ -33,6 +33,7 @@ pub(crate) struct ModelProject {
     pub(crate) name: String,
     pub(crate) check_limit: Option<u32>,
     pub(crate) log_limit: u64,
+    pub(crate) allows_ping_settings: bool,
     /// UUID of the imported project.
     pub(crate) source: Option<Uuid>,
     pub(crate) status_pages: Vec<StatusPage>,
@@ -419,6 +420,7 @@ impl Model {
                     name,
                     check_limit,
                     log_limit,
+                    allows_ping_settings: false,
                     source: None,
                     status_pages: Vec::new(),
                 };
@@ -431,6 +433,7 @@ impl Model {
                 name,
                 check_limit,
                 ping_log_limit,
+                allows_ping_settings,
             } => {
                 let mut changed = self
                     .projects
@@ -444,6 +447,8 @@ impl Model {
                 let old_limit = changed.log_limit;
                 changed.check_limit = check_limit.unwrap_or(changed.check_limit);
                 changed.log_limit = ping_log_limit.map_or(old_limit, u64::from);
+                changed.allows_ping_settings =
+                    allows_ping_settings.unwrap_or(changed.allows_ping_settings);
                 for check in self
                     .checks
                     .values_mut()
@@ -850,12 +855,12 @@ impl Model {
                     .collect();
                 match (found.as_slice(), create) {
                     ([id], _) => (*id, ExpectedAnswer::Pinged),
-                    ([], Some(uuids)) if !self.is_full(project, 2) => {
-                        let edit = CheckEdit {
-                            channels: Some(ChannelSelection::All),
-                            ..CheckEdit::default()
-                        };
-                        let id = self.insert(project, *uuids, &edit, now)?;
+                    ([], Some(creation)) if !self.is_full(project, 2) => {
+                        let is_allowed = self.projects[&project].allows_ping_settings;
+                        let requested = creation.edit.as_deref().filter(|_| is_allowed);
+                        let mut edit = requested.cloned().unwrap_or_default();
+                        edit.channels.get_or_insert(ChannelSelection::All);
+                        let id = self.insert(project, creation.uuids, &edit, now)?;
                         let labels = &mut self.check(id)?.labels;
                         (labels.name, labels.slug) = (slug.as_str().into(), slug.as_str().into());
                         (id, ExpectedAnswer::PingedNew)

@@ -64,6 +64,11 @@ pub(crate) fn memory<'a>(
                 "log limit of project {id}"
             );
             same!(
+                found.allows_ping_settings,
+                expected.allows_ping_settings,
+                "settings in pings of project {id}"
+            );
+            same!(
                 found.status_pages,
                 expected.status_pages,
                 "status pages of project {id}"

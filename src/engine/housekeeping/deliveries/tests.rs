@@ -15,6 +15,7 @@ fn state(projects: &[u64]) -> State {
             name,
             check_limit: None,
             ping_log_limit: 1,
+            allows_ping_settings: false,
             badge_key,
             legacy_badge: None,
             import: None,

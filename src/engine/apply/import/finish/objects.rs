@@ -275,6 +275,7 @@ pub(super) fn build_project(
         name: imported.name.clone(),
         check_limit: imported.check_limit,
         ping_log_limit: imported.ping_log_limit,
+        allows_ping_settings: imported.allows_ping_settings,
         badge_key: imported.badge_key.clone(),
         legacy_badge: imported.legacy_badge,
         import: Some(ProjectImport {

@@ -123,6 +123,7 @@ fn project(name: &str) -> Arc<Project> {
         name: ProjectName::parse(name).unwrap(),
         check_limit: None,
         ping_log_limit: 100,
+        allows_ping_settings: false,
         badge_key: "badge".into(),
         legacy_badge: None,
         import: None,
