@@ -69,7 +69,8 @@ struct ProjectMemberRow {
 struct SettingsFormErrors {
     name: Option<(String, String)>,
     label: Option<(String, KeyAccess, &'static str)>,
-    limits: Option<(String, String, &'static str)>,
+    /// Submitted limits and permission, and the reason for refusing them.
+    limits: Option<(String, String, bool, &'static str)>,
     delete: Option<&'static str>,
 }
 
@@ -120,9 +121,12 @@ fn render_page(request: &PageRequest, errors: SettingsFormErrors) -> Result<Html
     };
     let (label, label_error): (Option<String>, _) = of(own);
     let (ping_label, ping_label_error): (Option<String>, _) = of(ping);
-    let (pings, checks, limit_error) = errors.limits.map_or_else(
-        || (project.ping_log_limit.to_string(), limit, None),
-        |(pings, checks, reason)| (pings, checks, Some(reason)),
+    let (pings, checks, allows_ping_settings, limit_error) = errors.limits.map_or_else(
+        || {
+            let pings = project.ping_log_limit.to_string();
+            (pings, limit, project.allows_ping_settings, None)
+        },
+        |(pings, checks, is_allowed, reason)| (pings, checks, is_allowed, Some(reason)),
     );
     let settings = ProjectSettingsPage {
         layout: request.layout("Settings"),
@@ -141,7 +145,7 @@ fn render_page(request: &PageRequest, errors: SettingsFormErrors) -> Result<Html
         members: project_members(request, project),
         ping_log_limit: pings,
         check_limit: checks,
-        allows_ping_settings: project.allows_ping_settings,
+        allows_ping_settings,
         limit_error,
         checks: format_count(
             request.handle().with_state(|state| {
@@ -269,6 +273,7 @@ pub(super) async fn set_limits(
 ) -> Result<PageResponse, PageError> {
     let pings = form.get("pings").trim();
     let checks = form.get("checks").trim();
+    let allows_ping_settings = form.has("ping-settings");
     let check_limit = if checks.is_empty() {
         Some(None)
     } else {
@@ -283,7 +288,7 @@ pub(super) async fn set_limits(
         return Ok(render_page(
             request,
             SettingsFormErrors {
-                limits: Some((pings.into(), checks.into(), reason)),
+                limits: Some((pings.into(), checks.into(), allows_ping_settings, reason)),
                 ..SettingsFormErrors::default()
             },
         )?
@@ -292,7 +297,7 @@ pub(super) async fn set_limits(
     let changes = ProjectChanges {
         check_limit: Some(check_limit),
         ping_log_limit: Some(ping_log_limit),
-        allows_ping_settings: Some(form.has("ping-settings")),
+        allows_ping_settings: Some(allows_ping_settings),
         ..ProjectChanges::default()
     };
     redirect_after_save(

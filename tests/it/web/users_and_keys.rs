@@ -169,12 +169,19 @@ async fn a_project_is_renamed_limited_and_deleted_with_its_name_and_a_password()
         ("5", "7", 303, ""),
         ("6", "", 303, ""),
     ] {
-        let fields = [("pings", pings), ("checks", checks)];
+        let fields = [
+            ("pings", pings),
+            ("checks", checks),
+            ("ping-settings", "on"),
+        ];
         let reply = post(&mut browser, "limits/", &fields).await;
         assert!(
             reply.status == status && reply.text().contains(part),
             "{pings} {checks}: {reply:?}"
         );
+        // A refused form keeps its box.
+        let is_ticked = reply.text().contains("name=\"ping-settings\" checked");
+        assert_eq!(is_ticked, status == 422, "{reply:?}");
     }
     let project = || {
         server.handle.with_state(|state| {
@@ -185,8 +192,13 @@ async fn a_project_is_renamed_limited_and_deleted_with_its_name_and_a_password()
     };
     let found = project().unwrap();
     assert_eq!(
-        (found.name.as_str(), found.ping_log_limit, found.check_limit),
-        ("Haus", 6, None)
+        (
+            found.name.as_str(),
+            found.ping_log_limit,
+            found.check_limit,
+            found.allows_ping_settings
+        ),
+        ("Haus", 6, None, true)
     );
     // The password was entered a while ago.
     server.clock.advance_secs(901);
