@@ -12,7 +12,7 @@ use super::server_config_file::ServerConfigFile;
 /// Prefix of our variables.
 const PREFIX: &str = "OVERDUE_";
 /// Similarity of two names, from 0 to 1, above which one is taken for a misspelling of the other.
-const MIN_SIMILARITY: f64 = 0.85;
+pub(super) const MIN_SIMILARITY: f64 = 0.85;
 
 /// Variable that Kubernetes sets in each pod beside a service called `overdue`, together with those
 /// of [`is_kubernetes_variable`].

@@ -12,6 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::Value;
 
 use super::common_args::read_limited;
+use super::env_variables::MIN_SIMILARITY;
 use super::{CliError, table};
 use crate::config::{self, ConfigDocument, ConfigNode, ConfigProblem, ConfigValue};
 
@@ -22,8 +23,6 @@ const MAX_CONFIG_FILE_BYTES: u64 = 1 << 20;
 const COMMAND: &str = "serve";
 /// Flags that a file cannot set.
 const COMMAND_LINE_FLAGS: [&str; 4] = ["config", "print-config", "help", "version"];
-/// Similarity of two names, from 0 to 1, above which one is taken for a misspelling of the other.
-const MIN_SIMILARITY: f64 = 0.85;
 
 /// Words of a command line, with the values of a file.
 pub(super) struct CompletedWords {
@@ -60,7 +59,10 @@ pub(super) fn complete_words(
 ) -> Result<CompletedWords, CliError> {
     let unchanged = |words| Ok(CompletedWords { words, file: None });
     let at = subcommand_index(&words);
-    let Some(at) = at.filter(|at| words.get(*at).is_some_and(|word| word == COMMAND)) else {
+    // Help is printed whatever the file contains.
+    let is_help = ["-h", "--help"].iter().any(|flag| has_flag(&words, flag));
+    let is_server = |at: &usize| words.get(*at).is_some_and(|word| word == COMMAND) && !is_help;
+    let Some(at) = at.filter(is_server) else {
         return unchanged(words);
     };
     let variable = |name: &OsStr| variable(name).filter(|value| !value.is_empty());
@@ -347,6 +349,11 @@ mod tests {
                 "overdue serve --listen=[::]:2",
                 &[("OVERDUE_CONFIG", "FILE"), ("OVERDUE_NO_WEB", "1")],
                 "overdue serve --api-rate=5 --base-url=http://a --listen=[::]:2",
+            ),
+            (
+                "overdue serve --help --config FILE",
+                &[],
+                "overdue serve --help --config FILE",
             ),
             ("overdue serve", &[], "overdue serve"),
             (
