@@ -76,6 +76,8 @@
 //! - Order and retries of deliveries: `notifier::scheduler`; reminders: `notifier::reminders`.
 //! - Audit log: [`domain::audit`]; written with the changes of an attributed command:
 //!   `engine::apply::audit`; actor of a command: `Handle::with_actor`.
+//! - Summaries by mail: periods in `domain::user::summary`, contents and sending in
+//!   `notifier::summary`, settings on the page `http::dashboard::summary_settings`.
 //! - Result of a delivery: `engine::apply::delivery`; log of deliveries: `store::outbox`.
 //! - Placeholders of webhooks: `channels::template`.
 //! - TLS: `http::tls`; reloading of certificates: [`runtime::certificate`], `server::reload`.

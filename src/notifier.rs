@@ -15,6 +15,7 @@ mod reminders;
 mod resend;
 mod scheduler;
 mod sender;
+mod summary;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{self, JoinError, JoinSet, LocalSet};
 use tokio::time::{sleep, timeout};
+use uuid::Uuid;
 
 use crate::domain::check::Check;
 use crate::domain::ids::DeliveryNumber;
@@ -42,6 +44,7 @@ use notices::Notices;
 use reminders::Reminders;
 use scheduler::{CurrentTime, Message, MessageId, ScheduledWork, SendScheduler};
 use sender::MessageSender;
+use summary::Summaries;
 
 /// Maximum number of secret files that are read at the same time.
 const MAX_SECRET_READERS: usize = 4;
@@ -83,8 +86,17 @@ pub struct NotifierConfig {
     pub unsubscribe_links: Option<UnsubscribeLinks>,
 }
 
-/// Creates the unsubscribe link of a channel for one recipient.
-pub type UnsubscribeLinks = Box<dyn Fn(&Channel, &str) -> Option<String> + Send>;
+/// Creates the unsubscribe link for one recipient.
+pub type UnsubscribeLinks = Box<dyn Fn(UnsubscribeTarget, &str) -> Option<String> + Send>;
+
+/// Mails from which a link unsubscribes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UnsubscribeTarget {
+    /// Alerts of the channel with this UUID.
+    Channel(Uuid),
+    /// Summaries of the user with this UUID.
+    Summary(Uuid),
+}
 
 /// Starts the notifier, which runs until `stopped` is true. The receiver resolves when it has
 /// ended.
@@ -139,6 +151,7 @@ struct Notifier {
     message_ids: HashMap<task::Id, MessageId>,
     reminders: Reminders,
     notices: Notices,
+    summaries: Summaries,
     heartbeat: Option<Heartbeat>,
     last_round: Arc<AtomicU64>,
     /// Reports that could not be submitted yet.
@@ -158,6 +171,7 @@ impl Notifier {
             message_ids: HashMap::new(),
             reminders: Reminders::default(),
             notices: Notices::default(),
+            summaries: Summaries::default(),
             heartbeat,
             last_round,
             unreported: Vec::new(),
@@ -227,6 +241,7 @@ impl Notifier {
         }
         let now = self.now();
         self.notices.send(&self.sender, &mut self.scheduler, now);
+        self.summaries.send(&self.sender, now);
         if !self.submit_unreported().await {
             return WRITER_RETRY_DELAY;
         }

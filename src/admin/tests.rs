@@ -414,6 +414,9 @@ fn every_request_is_read_back_unchanged() {
             "name": "a", "grant": { "projects": [{ "project": "a", "access": "member" }] }
         })),
         round_trip::<users::UpdateUser>(&json!({ "user": "a", "disabled": true })),
+        round_trip::<users::UpdateUser>(&json!({
+            "user": "a", "summary": "weekly", "summary_to": "a@example.org"
+        })),
         round_trip::<users::DeleteUser>(&json!({ "user": "a" })),
         round_trip::<users::SetPassword>(&json!({ "user": "a", "password": password })),
         round_trip::<status::ShowStatus>(&json!({ "project": "a" })),

@@ -8,7 +8,9 @@ use super::context::AdminContext;
 use super::error::AdminError;
 use super::request::AdminRequest;
 use super::{field_format, format_timestamp};
+use crate::domain::mail_address::MailAddress;
 use crate::domain::user::Membership;
+use crate::domain::user::summary::{SummaryInterval, SummarySettings};
 use crate::domain::user::{Grant, PasswordHash, ProjectMemberships, User, UserName};
 use crate::engine::command::user::{PasskeyChange, SessionSelection, UserChanges};
 use crate::engine::state::State;
@@ -66,6 +68,9 @@ pub struct UserRow {
     /// Number of passkeys.
     #[serde(default)]
     pub passkeys: usize,
+    /// `weekly` or `monthly` if the user gets summaries by mail.
+    #[serde(default)]
+    pub summary: Option<String>,
     /// Number of open sessions.
     pub sessions: usize,
     /// Time of the last activity in a session, RFC 3339. Updated at most once an hour.
@@ -108,6 +113,10 @@ impl AdminRequest for ListUsers {
                     .into(),
                     second_factor: user.second_factor.is_some(),
                     passkeys: user.passkeys.len(),
+                    summary: user
+                        .summary
+                        .as_ref()
+                        .map(|subscription| subscription.settings.interval.name().into()),
                     sessions: seen.len(),
                     seen: seen.into_iter().max().map(format_timestamp),
                     created: format_timestamp(user.created),
@@ -190,6 +199,13 @@ pub struct UpdateUser {
     pub grant: Option<GrantRow>,
     /// True to disable the user, false to enable it.
     pub disabled: Option<bool>,
+    /// New interval of summaries by mail: `weekly`, `monthly` or `off`.
+    #[serde(default)]
+    pub summary: Option<String>,
+    /// Mail address for summaries. By default the present one, or the name of the user if that is
+    /// an address.
+    #[serde(default)]
+    pub summary_to: Option<String>,
 }
 
 impl AdminRequest for UpdateUser {
@@ -202,14 +218,49 @@ impl AdminRequest for UpdateUser {
             .grant
             .map(|grant| resolve_grant(context, grant))
             .transpose()?;
+        let user = user::find(context.handle(), &self.user)?;
+        let summary = parse_summary(&user, self.summary.as_deref(), self.summary_to.as_deref())
+            .map_err(AdminError::invalid)?;
         let changes = UserChanges {
             name: self.name,
             grant,
             disabled: self.disabled,
+            summary,
             ..UserChanges::default()
         };
         update(context, &self.user, changes, "changed a user").await
     }
+}
+
+/// Returns the new settings of summaries; `None` if neither argument is given.
+fn parse_summary(
+    user: &User,
+    interval: Option<&str>,
+    address: Option<&str>,
+) -> Result<Option<Option<SummarySettings>>, String> {
+    let before = user
+        .summary
+        .as_ref()
+        .map(|subscription| &subscription.settings);
+    let interval = match (interval, before) {
+        (None, _) if address.is_none() => return Ok(None),
+        (Some("off"), _) => return Ok(Some(None)),
+        (Some(word), _) => SummaryInterval::parse(word)
+            .ok_or("the interval of summaries is weekly, monthly or off")?,
+        (None, Some(settings)) => settings.interval,
+        (None, None) => return Err("the user gets no summaries; give --summary too".into()),
+    };
+    let address = match (address, before) {
+        (Some(text), _) => MailAddress::parse(text)?,
+        (None, Some(settings)) => settings.address.clone(),
+        (None, None) => MailAddress::parse(user.name.as_str())
+            .map_err(|_| "give the mail address with --summary-to")?,
+    };
+    Ok(Some(Some(SummarySettings {
+        interval,
+        address,
+        projects: before.map_or_else(Default::default, |settings| settings.projects.clone()),
+    })))
 }
 
 /// Changes a user, and logs that.

@@ -82,6 +82,19 @@ pub struct AlertMail {
     pub attachment: Option<Vec<u8>>,
 }
 
+/// Headers with an unsubscribe link (RFC 2369, RFC 8058).
+pub fn unsubscribe_headers(link: Option<&str>) -> Vec<(&'static str, String)> {
+    let Some(link) = link else {
+        return Vec::new();
+    };
+    let mut headers = vec![("List-Unsubscribe", format!("<{link}>"))];
+    if link.starts_with("https://") {
+        // RFC 8058 permits no other scheme.
+        headers.push(("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".into()));
+    }
+    headers
+}
+
 /// Command for `sh`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ShellInvocation {

@@ -71,7 +71,16 @@ pub(super) enum UserSubcommand {
     /// Change a user
     #[command(
         group = ArgGroup::new("change")
-            .args(["name", "owner", "member", "read_only", "disable", "enable"])
+            .args([
+                "name",
+                "owner",
+                "member",
+                "read_only",
+                "disable",
+                "enable",
+                "summary",
+                "summary_to",
+            ])
             .required(true)
             .multiple(true)
     )]
@@ -98,6 +107,20 @@ pub(super) enum UserSubcommand {
         /// Enable the user again
         #[arg(long, env = "OVERDUE_ENABLE", value_parser = FalseyValueParser::new())]
         enable: bool,
+
+        /// Interval of summaries by mail
+        #[arg(
+            long,
+            env = "OVERDUE_SUMMARY",
+            value_name = "INTERVAL",
+            value_parser = ["weekly", "monthly", "off"]
+        )]
+        summary: Option<String>,
+
+        /// Mail address for summaries. Without it they go to the present one, or to the user's name
+        /// if that is a mail address
+        #[arg(long, env = "OVERDUE_SUMMARY_TO", value_name = "ADDRESS")]
+        summary_to: Option<String>,
     },
     /// Remove a user's second factor, for example if the app and the recovery codes are lost. The
     /// user then signs in with the password alone
@@ -267,12 +290,16 @@ impl UserSubcommand {
                 role,
                 disable,
                 enable,
+                summary,
+                summary_to,
             } => {
                 let request = UpdateUser {
                     user,
                     name,
                     grant: role.into_grant(),
                     disabled: (disable || enable).then_some(disable),
+                    summary,
+                    summary_to,
                 };
                 return send(data, request);
             }
@@ -319,6 +346,9 @@ fn cells(row: &UserRow) -> [String; 7] {
     }
     if row.passkeys > 0 {
         status.push_str(&format!(", {}", format_count(row.passkeys, "passkey")));
+    }
+    if let Some(interval) = &row.summary {
+        status.push_str(&format!(", {interval} summary"));
     }
     [
         row.uuid.to_string(),

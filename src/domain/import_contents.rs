@@ -18,7 +18,9 @@ use super::project::{
 use super::status_page::StatusPage;
 use super::text::{Name, Tags};
 use super::timestamp::Timestamp;
-use super::user::{Membership, Passkey, PasswordHash, SecondFactor, UserName, UserPreferences};
+use super::user::{
+    Membership, Passkey, PasswordHash, SecondFactor, SummarySubscription, UserName, UserPreferences,
+};
 
 /// Contents of an import except logs.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -251,6 +253,8 @@ pub struct ImportedUser {
     pub projects: Vec<(Uuid, Membership)>,
     /// Display preferences.
     pub preferences: UserPreferences,
+    /// Subscription to summaries by mail.
+    pub summary: Option<SummarySubscription>,
     /// True if the user may not sign in.
     pub disabled: bool,
     /// Time of creation.

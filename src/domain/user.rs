@@ -7,6 +7,7 @@ pub mod preferences;
 pub mod saved_filters;
 pub mod second_factor;
 pub mod session;
+pub mod summary;
 
 use unicode_normalization::UnicodeNormalization as _;
 use uuid::Uuid;
@@ -16,6 +17,7 @@ use super::timestamp::Timestamp;
 pub use passkey::Passkey;
 pub use preferences::{Theme, UserPreferences};
 pub use second_factor::SecondFactor;
+pub use summary::SummarySubscription;
 
 /// Maximum number of characters of a name: see [limits](crate::docs::limits).
 const MAX_NAME_CHARS: usize = 100;
@@ -39,6 +41,8 @@ pub struct User {
     pub grant: Grant,
     /// Display preferences.
     pub preferences: UserPreferences,
+    /// Subscription to summaries by mail.
+    pub summary: Option<SummarySubscription>,
     /// Time of creation.
     pub created: Timestamp,
     /// True if the user may not sign in.

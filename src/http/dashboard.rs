@@ -75,6 +75,7 @@ mod sign_in;
 mod sign_in_limit;
 mod snippet;
 mod status_pages;
+mod summary_settings;
 mod system;
 mod time_display;
 mod totp;

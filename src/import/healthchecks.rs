@@ -26,12 +26,11 @@ use crate::domain::import_contents::{ImportContents, ImportedSettings};
 use crate::domain::legacy_keys::LegacySecret;
 use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
-use crate::domain::user::Membership;
 use badge::tally_badges;
 use channel::ConvertedChannel;
 use channel_report::{ChannelReportBuilder, channel_warnings};
 use log::{CheckLog, LastFlip};
-use project::{ProjectConverter, ProjectOwners};
+use project::{ProjectConverter, UserProfiles};
 pub(super) use secret_verification::MAX_SESSIONS;
 use secret_verification::SecretVerdict;
 
@@ -159,7 +158,7 @@ impl<'a> HealthchecksConverter<'a> {
                     });
         }
         let users = tables.take_rows(SourceTable::User)?;
-        let owners = ProjectOwners::from_rows(&users, &tables.take_rows(SourceTable::Profile)?)?;
+        let owners = UserProfiles::from_rows(&users, &tables.take_rows(SourceTable::Profile)?)?;
         let projects = tables.take_rows(SourceTable::Project)?;
         let project_indexes = self.convert_projects(&projects, &owners, errors)?;
         let channels = self.convert_channels(
@@ -191,6 +190,7 @@ impl<'a> HealthchecksConverter<'a> {
                 &projects,
                 &tables.take_rows(SourceTable::Member)?,
                 &project_indexes,
+                &owners,
                 errors,
             )?;
         }
@@ -201,7 +201,7 @@ impl<'a> HealthchecksConverter<'a> {
     fn convert_projects(
         &mut self,
         rows: &[SourceRow],
-        owners: &ProjectOwners,
+        owners: &UserProfiles,
         errors: &mut Vec<RowError>,
     ) -> Result<HashMap<i64, usize>, ConversionError> {
         let secret = self.contents.secrets.first().cloned();
@@ -415,6 +415,7 @@ impl<'a> HealthchecksConverter<'a> {
         projects: &[SourceRow],
         members: &[SourceRow],
         project_indexes: &HashMap<i64, usize>,
+        profiles: &UserProfiles,
         errors: &mut Vec<RowError>,
     ) -> Result<(), ConversionError> {
         let uuid = |number: i64| {
@@ -423,28 +424,17 @@ impl<'a> HealthchecksConverter<'a> {
                 .and_then(|index| self.contents.projects.get(*index))
                 .map(|project| project.uuid)
         };
-        let mut grants: HashMap<i64, Vec<(Uuid, Membership)>> = HashMap::new();
-        for row in projects {
-            let member = uuid(row.id("id")?).map(|uuid| (uuid, Membership::Member));
-            grants
-                .entry(row.id("owner_id")?)
-                .or_default()
-                .extend(member);
-        }
-        for row in members {
-            // An invitation from before projects existed has no project.
-            let Some(number) = row.integer("project_id")? else {
-                continue;
-            };
-            let membership = project::read_membership(row)?;
-            grants
-                .entry(row.id("user_id")?)
-                .or_default()
-                .extend(uuid(number).map(|uuid| (uuid, membership)));
-        }
+        let grants = project::read_grants(projects, members, uuid)?;
         let mut used_names = BTreeSet::new();
         for row in rows {
-            match project::convert_user(row, &grants, &mut used_names, self.now, &mut self.tally) {
+            match project::convert_user(
+                row,
+                &grants,
+                profiles,
+                &mut used_names,
+                self.now,
+                &mut self.tally,
+            ) {
                 Ok(user) => self.contents.users.extend(user),
                 Err(error) => add_error(errors, error),
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
+use super::UnsubscribeTarget;
 use super::message_result::AttemptResult;
 use super::scheduler::{Message, MessageItem};
 use super::sender::MessageSender;
@@ -353,7 +354,8 @@ impl MessageSender {
                 .mail_in_reply_to
                 .as_ref()
                 .map(|id| format!("{id}-{suffix}")),
-            unsubscribe_url: self.unsubscribe_link(channel, recipient),
+            unsubscribe_url: self
+                .unsubscribe_link(UnsubscribeTarget::Channel(channel.uuid), recipient),
             ..attempt.clone()
         };
         self.run_requests(channel, settings, alert, &mut attempt)

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::facts::DownChecksCache;
 use super::message_result::AttemptResult;
 use super::scheduler::Message;
-use super::{NotifierConfig, UnsubscribeLinks};
+use super::{NotifierConfig, UnsubscribeLinks, UnsubscribeTarget};
 use crate::channels::alert::{AlertFacts, CheckEvent, CheckFacts, RenderContext};
 use crate::channels::{self, Alert, SendAttempt, SendStep, Verdict, alert_text};
 use crate::domain::alert::{OutboxRow, RecipientResult};
@@ -39,7 +39,7 @@ pub(super) struct MessageSender {
     pub(super) zone: Timezone,
     pub(super) render_check: Box<dyn Fn(&Check) -> String + Send>,
     pub(super) down_checks: RefCell<DownChecksCache>,
-    pages_url: Option<String>,
+    pub(super) pages_url: Option<String>,
     unsubscribe_links: Option<UnsubscribeLinks>,
     pub(super) outbound: Outbound,
     host: String,
@@ -269,11 +269,15 @@ impl MessageSender {
         })
     }
 
-    /// Unsubscribe link of a channel for one recipient.
-    pub(super) fn unsubscribe_link(&self, channel: &Channel, recipient: &str) -> Option<String> {
+    /// Unsubscribe link for one recipient.
+    pub(super) fn unsubscribe_link(
+        &self,
+        target: UnsubscribeTarget,
+        recipient: &str,
+    ) -> Option<String> {
         self.unsubscribe_links
             .as_ref()
-            .and_then(|link| link(channel, recipient))
+            .and_then(|link| link(target, recipient))
     }
 
     /// Sends a message with these rows; for a mail channel one mail to each recipient. `excluded`:

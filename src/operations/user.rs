@@ -6,6 +6,7 @@ use super::{OperationError, submit};
 use crate::domain::ids::{SessionId, UserId};
 use crate::domain::user::one_time_link::{LinkCode, LinkPurpose};
 use crate::domain::user::session::Session;
+use crate::domain::user::summary::SummaryPeriod;
 use crate::domain::user::{Grant, PasswordHash, User, UserName};
 use crate::engine::Handle;
 use crate::engine::command::user::{
@@ -132,6 +133,19 @@ pub async fn update(
         );
     }
     Ok(user)
+}
+
+/// Makes the summary of a period due again.
+///
+/// # Errors
+/// If the user is gone or gets no summaries, or the writer does not answer.
+pub async fn repeat_summary(
+    handle: &Handle,
+    user: UserId,
+    period: SummaryPeriod,
+) -> Result<(), OperationError> {
+    let command = UserCommand::RepeatSummary { user, period };
+    submit_command::<Box<User>>(handle, command).await.map(drop)
 }
 
 /// Deletes a user.

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
 use crate::domain::ids::{LinkId, ProjectId, SessionId, UserId};
+use crate::domain::mail_address::MailAddress;
 use crate::domain::project::SecretHash;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
@@ -18,6 +19,7 @@ use crate::domain::user::preferences::{ListPreferences, SortOrder};
 use crate::domain::user::saved_filters::{SavedFilter, SavedFilters};
 use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
 use crate::domain::user::session::Session;
+use crate::domain::user::summary::{SummaryInterval, SummarySettings, SummarySubscription};
 use crate::domain::user::{
     Grant, Membership, PasswordHash, ProjectMemberships, Theme, User, UserName, UserPreferences,
 };
@@ -60,9 +62,11 @@ struct UserRecord<'a> {
     /// Names and queries of saved filters.
     #[serde(borrow, default)]
     filters: Vec<(&'a str, &'a str)>,
-    /// Since version 5.
+    /// Since version 5, like `summary`.
     #[serde(borrow, default)]
     passkeys: Vec<PasskeyRecord<'a>>,
+    #[serde(borrow, default)]
+    summary: Option<SummaryRecord<'a>>,
 }
 
 impl<'a> Record<'a> for UserRecord<'a> {
@@ -88,6 +92,17 @@ struct PasskeyRecord<'a> {
     counter: u32,
     created: i64,
     used: Option<i64>,
+}
+
+/// A subscription to summaries.
+#[derive(Serialize, Deserialize)]
+struct SummaryRecord<'a> {
+    interval: &'a str,
+    address: &'a str,
+    projects: Vec<Uuid>,
+    covered: i64,
+    sent: Option<i64>,
+    failure: Option<&'a str>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -173,6 +188,7 @@ impl Batch {
                 .map(|filter| (&*filter.name, &*filter.query))
                 .collect(),
             passkeys: user.passkeys.iter().map(PasskeyRecord::from).collect(),
+            summary: user.summary.as_ref().map(SummaryRecord::from),
         };
         self.put_record(USERS, user.id.0, &row)
     }
@@ -261,6 +277,39 @@ impl PasskeyRecord<'_> {
     }
 }
 
+impl<'a> From<&'a SummarySubscription> for SummaryRecord<'a> {
+    fn from(subscription: &'a SummarySubscription) -> Self {
+        let SummarySettings {
+            interval,
+            address,
+            projects,
+        } = &subscription.settings;
+        Self {
+            interval: interval.name(),
+            address: address.as_str(),
+            projects: projects.to_vec(),
+            covered: subscription.covered_until.micros(),
+            sent: subscription.last_sent.map(Timestamp::micros),
+            failure: subscription.failure.as_deref(),
+        }
+    }
+}
+
+impl SummaryRecord<'_> {
+    fn into_subscription(self) -> Result<SummarySubscription, &'static str> {
+        Ok(SummarySubscription {
+            settings: SummarySettings {
+                interval: SummaryInterval::parse(self.interval).ok_or("not an interval")?,
+                address: MailAddress::parse(self.address)?,
+                projects: self.projects.into(),
+            },
+            covered_until: Timestamp::from_micros(self.covered),
+            last_sent: self.sent.map(Timestamp::from_micros),
+            failure: self.failure.map(Into::into),
+        })
+    }
+}
+
 /// Reads the user in a row.
 pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
     let row: UserRecord<'_> = record::decode(bytes)?;
@@ -341,6 +390,11 @@ pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
             pinned: row.pinned.into(),
             filters,
         },
+        summary: row
+            .summary
+            .map(SummaryRecord::into_subscription)
+            .transpose()
+            .map_err(|reason| record::invalid_row::<UserRecord<'_>>(&reason))?,
         created: Timestamp::from_micros(row.created),
         disabled: row.disabled,
         browsers_trusted_since: Timestamp::from_micros(row.browsers_since),

@@ -19,6 +19,7 @@ use overdue::domain::import_contents::{
 };
 use overdue::domain::import_item::{ImportId, ImportItemCounts, ImportMode, NumberedFlip};
 use overdue::domain::legacy_keys::{LegacyBadgeKey, LegacySecret};
+use overdue::domain::mail_address::MailAddress;
 use overdue::domain::maintenance_window::WindowTimes;
 use overdue::domain::number::FailureThreshold;
 use overdue::domain::ping::{PingKind, PingMethod, PingOrigin, PingScheme};
@@ -39,6 +40,7 @@ use overdue::domain::user::passkey::{Passkey, PasskeyId, PasskeyName, PasskeyPub
 use overdue::domain::user::preferences::{ListPreferences, SortOrder, Theme, UserPreferences};
 use overdue::domain::user::saved_filters::{SavedFilter, SavedFilters};
 use overdue::domain::user::second_factor::{SecondFactor, TotpSecret};
+use overdue::domain::user::summary::{SummaryInterval, SummarySettings, SummarySubscription};
 use overdue::domain::user::{Grant, Membership, UserName};
 use overdue::engine::Handle;
 use overdue::engine::command::import::{ImportFinishOptions, ImportStep, ImportStepOutcome};
@@ -417,6 +419,7 @@ fn imported_of_every_kind() -> ImportContents {
         owner: true,
         projects: Vec::new(),
         preferences: UserPreferences::default(),
+        summary: None,
         disabled: false,
         created: moment(70_000),
         managed_by: None,
@@ -454,6 +457,16 @@ fn imported_of_every_kind() -> ImportContents {
             last_used: Some(Timestamp::from_micros(1_700_000_100_000_002)),
         }]
         .into(),
+        summary: Some(SummarySubscription {
+            settings: SummarySettings {
+                interval: SummaryInterval::Monthly,
+                address: MailAddress::parse("bob@example.org").unwrap(),
+                projects: [Uuid::from_u128(500)].into(),
+            },
+            covered_until: Timestamp::from_micros(1_700_000_000_000_003),
+            last_sent: Some(Timestamp::from_micros(1_700_000_000_000_004)),
+            failure: Some("it was full".into()),
+        }),
         disabled: true,
         managed_by: owner("people"),
         ..user("Bob", 62)

@@ -7,6 +7,7 @@ mod mail_pings;
 mod recipients;
 mod reminders_and_notices;
 mod resending;
+mod summaries;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -64,7 +64,7 @@ const OWNED: [(&str, &[&str]); 17] = [
             "admin/connection.rs",
         ],
     ),
-    ("askama", &["http/dashboard"]),
+    ("askama", &["http/dashboard", "notifier/summary"]),
     ("clap", &["cli"]),
     ("begin_write", &["store.rs"]),
     // Outgoing connections, and processes.

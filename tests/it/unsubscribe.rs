@@ -1,6 +1,7 @@
 //! The unsubscribe link in mails: it is signed, and only POST changes anything.
 
 use overdue::http::unsubscribe_links;
+use overdue::notifier::UnsubscribeTarget;
 
 use crate::support::server::TestServer;
 
@@ -43,7 +44,7 @@ async fn a_recipient_unsubscribes_by_the_link_in_a_mail() {
             .into_iter()
             .find(|one| channel["id"] == one.uuid.to_string())
             .unwrap();
-        links(&channel, "a@example.org")
+        links(UnsubscribeTarget::Channel(channel.uuid), "a@example.org")
             .unwrap()
             .strip_prefix(base.as_str())
             .unwrap()
@@ -142,7 +143,7 @@ async fn a_recipient_unsubscribes_by_the_link_in_a_mail() {
         .into_iter()
         .find(|one| mail["id"] == one.uuid.to_string())
         .unwrap();
-    let path = links(&channel, "b@example.org")
+    let path = links(UnsubscribeTarget::Channel(channel.uuid), "b@example.org")
         .unwrap()
         .strip_prefix(base.as_str())
         .unwrap()

@@ -23,6 +23,7 @@ mod second_factor;
 mod secrets;
 mod sign_in;
 mod status_pages;
+mod summary;
 mod undo;
 mod users_and_keys;
 mod windows;

@@ -4,7 +4,7 @@ use crate::channels::alert::{Alert, CheckFacts};
 use crate::channels::kinds::{KindDefinition, SendContext, rate};
 use crate::channels::render::sanitize::to_one_line;
 use crate::channels::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
-use crate::channels::send_step::{AlertMail, SendStep};
+use crate::channels::send_step::{AlertMail, SendStep, unsubscribe_headers};
 use crate::domain::alert::AlertEvent;
 use crate::domain::channel::{
     ChannelKind, ChannelPurpose, SettingField, SettingFieldType, Transport,
@@ -151,13 +151,7 @@ fn headers(context: &SendContext<'_>) -> Vec<(&'static str, String)> {
         alert.event.name()
     };
     headers.push(("X-Overdue-Status", status.into()));
-    if let Some(link) = &attempt.unsubscribe_url {
-        headers.push(("List-Unsubscribe", format!("<{link}>")));
-        if link.starts_with("https://") {
-            // RFC 8058 permits no other scheme.
-            headers.push(("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".into()));
-        }
-    }
+    headers.extend(unsubscribe_headers(attempt.unsubscribe_url.as_deref()));
     if let Some(alerted_check) = &alert.check {
         let project = to_one_line(&alerted_check.facts.project);
         let list: String = project

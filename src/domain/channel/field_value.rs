@@ -4,6 +4,7 @@
 use std::net::Ipv6Addr;
 
 use crate::domain::formatting::format_seconds;
+use crate::domain::mail_address::MailAddress;
 use crate::domain::text::is_host_name;
 use crate::domain::timezone::Timezone;
 
@@ -32,24 +33,13 @@ const RESERVED_HEADERS: [&str; 9] = [
     "upgrade",
 ];
 
-/// Validates a comma-separated list of at most `max` mail addresses. Each is a dot-atom (RFC 5322,
-/// section 3.2.3) of at most 64 octets at a host name; 254 octets fit a path (RFC 5321, section
-/// 4.5.3.1.3).
+/// Validates a comma-separated list of at most `max` mail addresses.
 pub(super) fn validate_mail_addresses(text: &str, max: usize) -> Result<(), String> {
-    let is_atom = |atom: &str| {
-        !atom.is_empty()
-            && atom
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte))
-    };
-    let is_address = |text: &str| {
-        text.len() <= 254
-            && text.split_once('@').is_some_and(|(local, host)| {
-                local.len() <= 64 && local.split('.').all(is_atom) && is_host_name(host)
-            })
-    };
     let addresses: Vec<_> = split_list(text).collect();
-    if !addresses.iter().all(|address| is_address(address)) {
+    if !addresses
+        .iter()
+        .all(|address| MailAddress::is_valid(address))
+    {
         let problem = if addresses.len() == 1 {
             "is not one mail address"
         } else {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::command::user::{
     FirstUser, LinkRedemption, NewSession, NewUser, PasskeyChange, SessionSelection, SessionUse,
-    SignIn, SignInProof, UserChanges, UserCommand, UserCommandError,
+    SignIn, SignInProof, SummaryResult, UserChanges, UserCommand, UserCommandError,
 };
 use super::super::command::{CommandError, CommandOutcome};
 use super::super::state::{Change, UserChange};
@@ -15,6 +15,7 @@ use crate::domain::timestamp::Timestamp;
 use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
 use crate::domain::user::passkey::{MAX_PASSKEYS, Passkey, PasskeyId};
 use crate::domain::user::session::Session;
+use crate::domain::user::summary::{SummaryPeriod, SummarySubscription};
 use crate::domain::user::{Grant, PasswordHash, User, UserName, UserPreferences};
 
 /// Maximum number of users: see [limits](crate::docs::limits).
@@ -98,6 +99,8 @@ impl WorkingState {
                 }
                 Ok(CommandOutcome::Completed)
             }
+            UserCommand::RecordSummary { user, result } => self.record_summary(user, result),
+            UserCommand::RepeatSummary { user, period } => self.repeat_summary(user, period),
             UserCommand::RemoveExpired => {
                 let changes: Vec<_> = self
                     .state
@@ -162,6 +165,7 @@ impl WorkingState {
             passkeys: [].into(),
             grant,
             preferences: UserPreferences::default(),
+            summary: None,
             created: now,
             disabled,
             browsers_trusted_since: now,
@@ -182,6 +186,7 @@ impl WorkingState {
             passkeys,
             grant,
             preferences,
+            summary,
             disabled,
         } = changes;
         let mut user = User::clone(self.state.users.get(id).ok_or(CommandError::NotFound)?);
@@ -200,6 +205,16 @@ impl WorkingState {
             self.ensure_other_owner(id)?;
         }
         user.preferences = preferences.unwrap_or(user.preferences);
+        user.summary = match summary {
+            None => user.summary,
+            Some(None) => None,
+            Some(Some(settings)) => Some(match user.summary {
+                Some(before) if before.settings.interval == settings.interval => {
+                    SummarySubscription { settings, ..before }
+                }
+                _ => SummarySubscription::new(settings, now),
+            }),
+        };
         if let Some(change) = passkeys {
             user.passkeys = self.change_passkeys(user.passkeys, change)?;
         }
@@ -228,6 +243,33 @@ impl WorkingState {
         if has_new_password || user.disabled {
             self.remove_link(LinkPurpose::Password(id));
         }
+        Ok(self.put_user(user))
+    }
+
+    /// Records an attempt to send a summary. No effect if the user has unsubscribed since.
+    fn record_summary(&mut self, id: UserId, result: SummaryResult) -> ApplyResult {
+        let mut user = User::clone(self.state.users.get(id).ok_or(CommandError::NotFound)?);
+        let Some(subscription) = &mut user.summary else {
+            return Ok(CommandOutcome::Completed);
+        };
+        let SummaryResult {
+            covered_until,
+            sent,
+            failure,
+        } = result;
+        if let Some(end) = covered_until {
+            subscription.covered_until = end.max(subscription.covered_until);
+        }
+        subscription.last_sent = sent.or(subscription.last_sent);
+        subscription.failure = failure;
+        Ok(self.put_user(user))
+    }
+
+    /// Makes the summary of a period due again.
+    fn repeat_summary(&mut self, id: UserId, period: SummaryPeriod) -> ApplyResult {
+        let mut user = User::clone(self.state.users.get(id).ok_or(CommandError::NotFound)?);
+        let subscription = user.summary.as_mut().ok_or(CommandError::NotFound)?;
+        subscription.covered_until = subscription.covered_until.min(period.start);
         Ok(self.put_user(user))
     }
 
@@ -327,6 +369,7 @@ impl WorkingState {
                     passkeys: [].into(),
                     grant,
                     preferences,
+                    summary: None,
                     created: now,
                     disabled: false,
                     browsers_trusted_since: now,

@@ -7,10 +7,12 @@ use uuid::Uuid;
 
 use crate::domain::ids::{SessionId, UserId};
 use crate::domain::project::SecretHash;
+use crate::domain::timestamp::Timestamp;
 use crate::domain::user::one_time_link::LinkPurpose;
 use crate::domain::user::passkey::{Passkey, PasskeyId};
 use crate::domain::user::second_factor::{SecondFactor, SecondFactorProof};
 use crate::domain::user::session::Session;
+use crate::domain::user::summary::{SummaryPeriod, SummarySettings};
 use crate::domain::user::{Grant, PasswordHash, User, UserName, UserPreferences};
 
 /// Change of users, sessions or links.
@@ -51,6 +53,20 @@ pub enum UserCommand {
         user: UserId,
         /// Sessions to close.
         selection: SessionSelection,
+    },
+    /// Records an attempt to send a summary to a user.
+    RecordSummary {
+        /// User with the subscription.
+        user: UserId,
+        /// Result of the attempt.
+        result: SummaryResult,
+    },
+    /// Makes the summary of a period due again.
+    RepeatSummary {
+        /// User with the subscription.
+        user: UserId,
+        /// Period of the summary.
+        period: SummaryPeriod,
     },
     /// Removes rows of expired sessions and links.
     RemoveExpired,
@@ -187,10 +203,23 @@ pub struct UserChanges {
     pub passkeys: Option<PasskeyChange>,
     /// New permissions.
     pub grant: Option<Grant>,
+    /// New settings of summaries by mail, or `Some(None)` to unsubscribe.
+    pub summary: Option<Option<SummarySettings>>,
     /// New display preferences.
     pub preferences: Option<UserPreferences>,
     /// True to disable sign-in, which ends all sessions.
     pub disabled: Option<bool>,
+}
+
+/// Result of an attempt to send a summary.
+#[derive(Clone, Debug)]
+pub struct SummaryResult {
+    /// End of the period, if the attempt was the last one for it.
+    pub covered_until: Option<Timestamp>,
+    /// Time at which it was sent, if it was.
+    pub sent: Option<Timestamp>,
+    /// Error of the attempt.
+    pub failure: Option<Box<str>>,
 }
 
 /// Change of the passkeys of a user.

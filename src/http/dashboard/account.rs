@@ -46,6 +46,9 @@ struct AccountPage {
     recovery_codes: Option<usize>,
     passkeys_page: String,
     passkeys: usize,
+    summary_page: String,
+    /// Interval of summaries by mail, if the user gets them.
+    summary: Option<&'static str>,
     asks_password: bool,
     password_error: Option<&'static str>,
     has_password: bool,
@@ -137,6 +140,11 @@ fn render_page(
             .map(|second| second.recovery_hashes.len()),
         passkeys_page: request.page_url(&Page::AccountPasskeys()),
         passkeys: user.passkeys.len(),
+        summary_page: request.page_url(&Page::AccountSummary()),
+        summary: user
+            .summary
+            .as_ref()
+            .map(|subscription| subscription.settings.interval.name()),
         asks_password: needs_password(request),
         password_error: errors.password,
         has_password: user.password.is_some(),

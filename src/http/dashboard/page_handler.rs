@@ -23,7 +23,8 @@ use super::{
     DashboardState, account, account_lists, add_project, assets, audit, backups, badges, channels,
     chapters, check, check_list, choose_password, deliveries, export_project, import, live_updates,
     machines, passkeys, project_list, project_settings, public_status, search, second_step,
-    session_expired, sign_in, status_pages, system, totp, undo, users, viewer, windows,
+    session_expired, sign_in, status_pages, summary_settings, system, totp, undo, users, viewer,
+    windows,
 };
 use crate::http::common::client_address::Peer;
 use crate::http::common::reply::{self, HttpReply};
@@ -69,6 +70,7 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::Search() => search::show(request),
         Page::Account() => account::show(request),
         Page::AccountTotp() => totp::show(request),
+        Page::AccountSummary() => summary_settings::show(request),
         Page::AccountPasskeys() => passkeys::show(request),
         Page::AccountPasskeyOptions() => passkeys::show_options(request),
         Page::Checks(_) | Page::AllChecks() => check_list::show(request),
@@ -142,6 +144,7 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::User(user) => users::user_page::post(&request, *user, &form).await,
         Page::Account() => account::save_preferences(&request, &form).await,
         Page::AccountTotp() => totp::post(&request, &form).await,
+        Page::AccountSummary() => summary_settings::save(&request, &form).await,
         Page::AccountPasskeys() => passkeys::post(&request, &form).await,
         Page::AccountList() => account_lists::save_list_preferences(&request, &form).await,
         Page::AccountPins() => account_lists::pin_check(&request, &form).await,

@@ -68,6 +68,18 @@ const FLASH_MESSAGES: &[FlashMessage] = &[
         text: "Passkey removed. It no longer signs you in.",
     },
     FlashMessage {
+        code: "summary-on",
+        text: "Saved. The next summary comes when the period is over.",
+    },
+    FlashMessage {
+        code: "summary-off",
+        text: "You get no summaries by mail.",
+    },
+    FlashMessage {
+        code: "summary-sent",
+        text: "The last summary will be sent within a minute.",
+    },
+    FlashMessage {
         code: "made",
         text: "Check added. It cannot be overdue before its first ping.",
     },

@@ -271,6 +271,8 @@ pages! {
     AccountPasskeys() of Scope::Server, ["account" "passkeys"], get SignedIn, post SignedIn;
     /// Options for the browser that creates a passkey.
     AccountPasskeyOptions() of Scope::Server, ["account" "passkeys" "options"], get SignedIn;
+    /// Settings of summaries by mail.
+    AccountSummary() of Scope::Server, ["account" "summary"], get SignedIn, post SignedIn;
     /// Saves the list preferences of the viewer.
     AccountList() of Scope::Server, ["account" "list"], post SignedIn;
     /// Pins a check for the viewer, or unpins it.

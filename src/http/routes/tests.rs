@@ -10,6 +10,7 @@ use crate::domain::text::Slug;
 use crate::http::api::{ApiVersion, ENDPOINTS, EndpointRow};
 use crate::http::common::badge_path::{BadgeFormat, BadgeStates};
 use crate::http::common::ping_path::PingAction;
+use crate::notifier::UnsubscribeTarget;
 
 const U: &str = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
 const K: &str = "ABCDEFGHIJKLMNOPQRSTUv";
@@ -280,9 +281,16 @@ fn written_route() -> impl Strategy<Value = (String, Route)> {
     prop_oneof![
         ping_path().prop_map(move |path| (write(&|out| path.write(out)), Route::Ping(path))),
         badge_path().prop_map(move |path| (write(&|out| path.write(out)), Route::Badge(path))),
-        (any::<u128>(), "[A-Za-z0-9_-]{43}").prop_map(move |(channel, signature)| {
+        (any::<u128>(), any::<bool>(), "[A-Za-z0-9_-]{43}").prop_map(move |drawn| {
+            let (uuid, is_channel, signature) = drawn;
+            let uuid = Uuid::from_u128(uuid);
+            let target = if is_channel {
+                UnsubscribeTarget::Channel(uuid)
+            } else {
+                UnsubscribeTarget::Summary(uuid)
+            };
             let path = UnsubscribePath {
-                channel: Uuid::from_u128(channel),
+                target,
                 signature: signature.into(),
             };
             (write(&|out| path.write(out)), Route::Unsubscribe(path))

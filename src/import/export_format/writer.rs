@@ -461,6 +461,7 @@ impl<W: Write> Exporter<'_, W> {
                 passkeys,
                 grant,
                 preferences,
+                summary,
                 created,
                 disabled,
                 ..
@@ -482,6 +483,7 @@ impl<W: Write> Exporter<'_, W> {
                 owner,
                 projects,
                 preferences,
+                summary,
                 disabled,
                 created,
                 managed_by: managed,

@@ -9,12 +9,15 @@ use crate::domain::import_contents::{
     ImportedKey, ImportedKeySecret, ImportedProject, ImportedUser,
 };
 use crate::domain::legacy_keys::{LegacyBadgeKey, LegacyKey, LegacyKeyDigest, LegacySecret};
+use crate::domain::mail_address::MailAddress;
 use crate::domain::project::{
     DEFAULT_PING_LOG_LIMIT, KeyAccess, KeyLabel, KeySecret, PingKey, ProjectKey, ProjectName,
     SecretHash,
 };
 use crate::domain::timestamp::Timestamp;
-use crate::domain::user::{Membership, UserName, UserPreferences};
+use crate::domain::timezone::Timezone;
+use crate::domain::user::summary::{SummaryInterval, SummarySettings};
+use crate::domain::user::{Membership, SummarySubscription, Theme, UserName, UserPreferences};
 use crate::import::ImportOptions;
 use crate::import::report::{ImportTally, ReportedKind};
 use crate::import::source_row::{RowError, SourceRow, decode_hex};
@@ -25,14 +28,16 @@ const MAX_NAME_CHARS: usize = 100;
 /// Number of characters of a name that the report shows.
 const SHOWN_NAME_CHARS: usize = 40;
 
-/// Mail addresses and log limits of users, by the numbers of the users. They apply to the projects
-/// of a user.
-pub(super) struct ProjectOwners {
+/// Mail addresses and profiles of users, by the numbers of the users.
+pub(super) struct UserProfiles {
     addresses: HashMap<i64, String>,
+    /// Log limits, which apply to the projects of a user.
     limits: HashMap<i64, i64>,
+    preferences: HashMap<i64, UserPreferences>,
+    summaries: HashMap<i64, SummaryInterval>,
 }
 
-impl ProjectOwners {
+impl UserProfiles {
     pub(super) fn from_rows(users: &[SourceRow], profiles: &[SourceRow]) -> Result<Self, RowError> {
         let address = |row: &SourceRow| Ok((row.id("id")?, row.text("email")?.to_owned()));
         let limit =
@@ -43,14 +48,54 @@ impl ProjectOwners {
             .map(limit)
             .filter_map(Result::transpose)
             .collect::<Result<_, RowError>>()?;
-        Ok(Self { addresses, limits })
+        let mut preferences = HashMap::new();
+        let mut summaries = HashMap::new();
+        for row in profiles {
+            let Some(user) = row.integer("user_id")? else {
+                continue;
+            };
+            preferences.insert(user, read_preferences(row)?);
+            // Releases before 1.21 have monthly reports only.
+            let is_monthly = row.boolean("reports_allowed")?.unwrap_or(false);
+            let monthly = Some(SummaryInterval::Monthly).filter(|_| is_monthly);
+            let interval = SummaryInterval::parse(row.text("reports")?).or(monthly);
+            summaries.extend(interval.map(|interval| (user, interval)));
+        }
+        Ok(Self {
+            addresses,
+            limits,
+            preferences,
+            summaries,
+        })
     }
+
+    /// Subscription of a user to summaries, if the user had reports and has a mail address.
+    fn summary_of(&self, user: i64, now: Timestamp) -> Option<SummarySubscription> {
+        let settings = SummarySettings {
+            interval: *self.summaries.get(&user)?,
+            address: MailAddress::parse(self.addresses.get(&user)?).ok()?,
+            projects: [].into(),
+        };
+        Some(SummarySubscription::new(settings, now))
+    }
+}
+
+/// Time zone and theme in a profile. `UTC` is what a user has who has not chosen a zone.
+fn read_preferences(row: &SourceRow) -> Result<UserPreferences, RowError> {
+    let defaults = UserPreferences::default();
+    Ok(UserPreferences {
+        zone: Timezone::parse(row.text("tz")?)
+            .ok()
+            .filter(|zone| *zone != Timezone::utc()),
+        theme: Theme::parse(row.text("theme")?).unwrap_or(defaults.theme),
+        ..defaults
+    })
 }
 
 /// Converter for rows of the table of projects.
 pub(super) struct ProjectConverter<'a> {
     pub(super) options: &'a ImportOptions,
-    pub(super) owners: &'a ProjectOwners,
+    pub(super) owners: &'a UserProfiles,
     pub(super) secret: Option<&'a LegacySecret>,
     /// Result of verifying the secret.
     pub(super) secret_verdict: SecretVerdict,
@@ -302,6 +347,7 @@ fn shorten_name(name: &str) -> String {
 pub(super) fn convert_user(
     row: &SourceRow,
     projects: &HashMap<i64, Vec<(Uuid, Membership)>>,
+    profiles: &UserProfiles,
     used_names: &mut BTreeSet<Box<str>>,
     now: Timestamp,
     tally: &mut ImportTally,
@@ -353,7 +399,19 @@ pub(super) fn convert_user(
     let created = row.timestamp("date_joined")?.unwrap_or(now).min(now);
     let uuid = None;
     let second_factor = None;
-    let preferences = UserPreferences::default();
+    let number = row.id("id")?;
+    let preferences = profiles.preferences.get(&number).cloned();
+    let summary = profiles.summary_of(number, now);
+    if let Some(SummarySubscription { settings, .. }) = &summary {
+        tally.add_note(
+            ReportedKind::Users,
+            Some(1),
+            format!(
+                "with a {} summary by mail, as before; users change it on the account page",
+                settings.interval.name()
+            ),
+        );
+    }
     let managed_by = None;
     Ok(Some(ImportedUser {
         uuid,
@@ -363,15 +421,45 @@ pub(super) fn convert_user(
         passkeys: [].into(),
         owner,
         projects,
-        preferences,
+        preferences: preferences.unwrap_or_default(),
+        summary,
         disabled,
         created,
         managed_by,
     }))
 }
 
+/// Returns the imported projects with the membership of each user, by the user's number. `uuid` is
+/// that of an imported project by its number.
+pub(super) fn read_grants(
+    projects: &[SourceRow],
+    members: &[SourceRow],
+    uuid: impl Fn(i64) -> Option<Uuid>,
+) -> Result<HashMap<i64, Vec<(Uuid, Membership)>>, RowError> {
+    let mut grants: HashMap<i64, Vec<(Uuid, Membership)>> = HashMap::new();
+    for row in projects {
+        let member = uuid(row.id("id")?).map(|uuid| (uuid, Membership::Member));
+        grants
+            .entry(row.id("owner_id")?)
+            .or_default()
+            .extend(member);
+    }
+    for row in members {
+        // An invitation from before projects existed has no project.
+        let Some(number) = row.integer("project_id")? else {
+            continue;
+        };
+        let membership = read_membership(row)?;
+        grants
+            .entry(row.id("user_id")?)
+            .or_default()
+            .extend(uuid(number).map(|uuid| (uuid, membership)));
+    }
+    Ok(grants)
+}
+
 /// Returns the membership in a row of the table of members.
-pub(super) fn read_membership(row: &SourceRow) -> Result<Membership, RowError> {
+fn read_membership(row: &SourceRow) -> Result<Membership, RowError> {
     let is_read_only = match row.text("role")? {
         "r" => true,
         "" => !row.boolean("rw")?.unwrap_or(true),

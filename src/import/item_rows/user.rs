@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::{decode_bytes, encode_bytes, parse_source, source_text};
 use crate::domain::import_contents::ImportedUser;
+use crate::domain::mail_address::MailAddress;
 use crate::domain::project::SecretHash;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
@@ -14,6 +15,9 @@ use crate::domain::user::passkey::{MAX_PASSKEYS, PasskeyId, PasskeyName, Passkey
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
 use crate::domain::user::saved_filters::{SavedFilter, SavedFilters};
 use crate::domain::user::second_factor::TotpSecret;
+use crate::domain::user::summary::{
+    MAX_FAILURE_CHARS, MAX_SUMMARY_PROJECTS, SummaryInterval, SummarySettings, SummarySubscription,
+};
 use crate::domain::user::{Membership, Passkey, SecondFactor, Theme, UserName, UserPreferences};
 use crate::util::password;
 
@@ -31,6 +35,8 @@ pub struct ImportUserRow {
     projects: Vec<(Uuid, String)>,
     #[serde(rename = "taste")]
     preferences: PreferencesRow,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    summary: Option<SummaryRow>,
     disabled: bool,
     created: i64,
     managed: Option<String>,
@@ -69,6 +75,57 @@ struct PreferencesRow {
     pinned: Vec<Uuid>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     filters: Vec<(String, String)>,
+}
+
+/// A subscription to summaries by mail.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SummaryRow {
+    interval: String,
+    address: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    projects: Vec<Uuid>,
+    covered_until: i64,
+    sent: Option<i64>,
+    failure: Option<String>,
+}
+
+impl From<SummarySubscription> for SummaryRow {
+    fn from(subscription: SummarySubscription) -> Self {
+        let settings = subscription.settings;
+        Self {
+            interval: settings.interval.name().into(),
+            address: settings.address.as_str().into(),
+            projects: settings.projects.into(),
+            covered_until: subscription.covered_until.micros(),
+            sent: subscription.last_sent.map(Timestamp::micros),
+            failure: subscription.failure.map(Into::into),
+        }
+    }
+}
+
+impl SummaryRow {
+    fn into_subscription(self) -> Result<SummarySubscription, &'static str> {
+        if self.projects.len() > MAX_SUMMARY_PROJECTS {
+            return Err("the summary of a user has too many projects");
+        }
+        Ok(SummarySubscription {
+            settings: SummarySettings {
+                interval: SummaryInterval::parse(&self.interval)
+                    .ok_or("unknown interval of a summary")?,
+                address: MailAddress::parse(&self.address)?,
+                projects: self.projects.into(),
+            },
+            covered_until: Timestamp::from_micros(self.covered_until),
+            last_sent: self.sent.map(Timestamp::from_micros),
+            failure: self.failure.map(|text| {
+                text.chars()
+                    .take(MAX_FAILURE_CHARS)
+                    .collect::<String>()
+                    .into()
+            }),
+        })
+    }
 }
 
 impl From<UserPreferences> for PreferencesRow {
@@ -196,6 +253,7 @@ impl From<ImportedUser> for ImportUserRow {
                 .map(|(uuid, membership)| (uuid, membership.name().into()))
                 .collect(),
             preferences: user.preferences.into(),
+            summary: user.summary.map(Into::into),
             disabled: user.disabled,
             created: user.created.micros(),
             managed: source_text(user.managed_by.as_ref()),
@@ -234,6 +292,10 @@ impl ImportUserRow {
                 .map(membership)
                 .collect::<Result<_, &str>>()?,
             preferences: self.preferences.into_preferences()?,
+            summary: self
+                .summary
+                .map(SummaryRow::into_subscription)
+                .transpose()?,
             disabled: self.disabled,
             created: Timestamp::from_micros(self.created),
             managed_by: parse_source(self.managed.as_deref())?,

@@ -115,6 +115,7 @@ fn user(place: usize) -> ImportedUser {
         owner: true,
         projects,
         preferences,
+        summary: None,
         disabled: false,
         created,
         managed_by: None,

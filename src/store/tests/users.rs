@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::domain::ids::{LinkId, SessionId, UserId};
+use crate::domain::mail_address::MailAddress;
 use crate::domain::timezone::Timezone;
 use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
 use crate::domain::user::passkey::{Passkey, PasskeyId, PasskeyName, PasskeyPublicKey};
@@ -9,6 +10,7 @@ use crate::domain::user::preferences::{ListPreferences, SortKey, SortOrder};
 use crate::domain::user::saved_filters::{SavedFilter, SavedFilters};
 use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
 use crate::domain::user::session::Session;
+use crate::domain::user::summary::{SummaryInterval, SummarySettings, SummarySubscription};
 use crate::domain::user::{
     Grant, Membership, PasswordHash, ProjectMemberships, Theme, User, UserName, UserPreferences,
 };
@@ -49,6 +51,16 @@ fn users() -> [User; 2] {
             pinned: [Uuid::from_u128(7)].into(),
             filters: SavedFilters::from_stored(SavedFilter::new("Down", "?status=down")).unwrap(),
         },
+        summary: Some(SummarySubscription {
+            settings: SummarySettings {
+                interval: SummaryInterval::Weekly,
+                address: MailAddress::parse("z@example.org").unwrap(),
+                projects: [Uuid::from_u128(3)].into(),
+            },
+            covered_until: Timestamp::from_secs(3),
+            last_sent: Some(Timestamp::from_secs(4)),
+            failure: Some("full".into()),
+        }),
         created: Timestamp::from_secs(5),
         disabled: false,
         browsers_trusted_since: Timestamp::from_secs(6),
@@ -67,6 +79,7 @@ fn users() -> [User; 2] {
         passkeys: [].into(),
         grant,
         preferences: UserPreferences::default(),
+        summary: None,
         disabled: true,
         ..owner.clone()
     };
@@ -175,6 +188,7 @@ fn rows_of_users_stay_readable() {
         }
         let [mut owner, mut other] = users();
         owner.passkeys = Box::default();
+        owner.summary = None;
         if version < 4 {
             (owner.preferences.pinned, owner.preferences.filters) =
                 (Box::default(), SavedFilters::default());
@@ -242,17 +256,18 @@ const VERSION_4: [&str; 5] = [
 /// Version 5 of users.
 const NEWEST: [&str; 5] = [
     concat!(
-        "05dc0010c41000000000000000070000000000000007a6c5bd6f666965ab246172676f6e32696424",
+        "05dc0011c41000000000000000070000000000000007a6c5bd6f666965ab246172676f6e32696424",
         "78c0ab4575726f70652f52696761a46461726bc2ce004c4b40c293dc001405050505050505050505",
         "05050505050505050505ce038444c092dc0020020202020202020202020202020202020202020202",
         "0202020202020202020202dc00200303030303030303030303030303030303030303030303030303",
         "030303030303a52d6c617374cd03e8ce005b8d8091c4100000000000000000000000000000000791",
         "92a4446f776eac3f7374617475733d646f776e91969201ccc8a570686f6e6592cca50109ce006acf",
-        "c0ce007a1200",
+        "c0ce007a120096a67765656b6c79ad7a406578616d706c652e6f726791c410000000000000000000",
+        "00000000000003ce002dc6c0ce003d0900a466756c6c",
     ),
     concat!(
-        "05dc0010c41000000000000000070000000000000007a3626f62c0929201c39203c2c0a673797374",
-        "656dc3ce004c4b40c3c0c0c0ce005b8d80909090",
+        "05dc0011c41000000000000000070000000000000007a3626f62c0929201c39203c2c0a673797374",
+        "656dc3ce004c4b40c3c0c0c0ce005b8d80909090c0",
     ),
     VERSION_1[2],
     VERSION_1[3],

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use overdue::domain::ids::{ProjectId, SessionId, UserId};
+use overdue::domain::mail_address::MailAddress;
 use overdue::domain::project::SecretHash;
 use overdue::domain::timestamp::Timestamp;
 use overdue::domain::user::one_time_link::LinkPurpose;
@@ -10,13 +11,14 @@ use overdue::domain::user::passkey::{
     MAX_PASSKEYS, Passkey, PasskeyId, PasskeyName, PasskeyPublicKey,
 };
 use overdue::domain::user::second_factor::{SecondFactor, SecondFactorProof, TotpSecret};
+use overdue::domain::user::summary::{SummaryInterval, SummaryPeriod, SummarySettings};
 use overdue::domain::user::{
     Grant, Membership, PasswordHash, ProjectMemberships, Theme, UserName, UserPreferences,
 };
 use overdue::engine::command::CommandError;
 use overdue::engine::command::user::{
     FirstUser, LinkRedemption, NewSession, NewUser, PasskeyChange, SessionSelection, SessionUse,
-    SignIn, SignInProof, UserChanges, UserCommand, UserCommandError,
+    SignIn, SignInProof, SummaryResult, UserChanges, UserCommand, UserCommandError,
 };
 use overdue::engine::state::State;
 
@@ -35,10 +37,21 @@ struct ModelUser {
     second_factor: Option<([u8; 20], u64, Vec<[u8; 32]>)>,
     /// Identifiers and counters of the passkeys.
     passkeys: Vec<(Vec<u8>, u32)>,
+    /// Subscription to summaries.
+    summary: Option<ModelSummary>,
     /// `None` for an owner; otherwise the projects, true for a member.
     projects: Option<BTreeMap<u64, bool>>,
     is_dark: bool,
     disabled: bool,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct ModelSummary {
+    interval: SummaryInterval,
+    address: String,
+    covered_until: i64,
+    sent: Option<i64>,
+    failure: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -106,6 +119,7 @@ impl ModelUsers {
                         password,
                         second_factor: None,
                         passkeys: Vec::new(),
+                        summary: None,
                         projects,
                         is_dark: false,
                         disabled: false,
@@ -118,7 +132,7 @@ impl ModelUsers {
                 user,
                 changes,
                 request_session,
-            } => self.update(user.0, changes, *request_session, projects),
+            } => self.update(user.0, changes, *request_session, projects, now),
             UserCommand::Delete(UserId(user)) => {
                 self.users.get(user).ok_or(CommandError::NotFound)?;
                 if self.is_last_owner(*user) {
@@ -183,6 +197,7 @@ impl ModelUsers {
                                 password,
                                 second_factor: None,
                                 passkeys: Vec::new(),
+                                summary: None,
                                 projects: None,
                                 is_dark,
                                 disabled: false,
@@ -267,6 +282,27 @@ impl ModelUsers {
                 self.close(user.0, *selection);
                 Ok(ExpectedAnswer::Done)
             }
+            UserCommand::RecordSummary { user, result } => {
+                let id = user.0;
+                let user = self.users.get_mut(&id).ok_or(CommandError::NotFound)?;
+                let Some(summary) = &mut user.summary else {
+                    return Ok(ExpectedAnswer::Done);
+                };
+                let covered = result.covered_until.map_or(i64::MIN, Timestamp::micros);
+                summary.covered_until = summary.covered_until.max(covered);
+                if let Some(sent) = result.sent {
+                    summary.sent = Some(sent.micros());
+                }
+                summary.failure = result.failure.as_deref().map(String::from);
+                Ok(ExpectedAnswer::User(id))
+            }
+            UserCommand::RepeatSummary { user, period } => {
+                let id = user.0;
+                let user = self.users.get_mut(&id).ok_or(CommandError::NotFound)?;
+                let summary = user.summary.as_mut().ok_or(CommandError::NotFound)?;
+                summary.covered_until = summary.covered_until.min(period.start.micros());
+                Ok(ExpectedAnswer::User(id))
+            }
             UserCommand::RemoveExpired => Ok(ExpectedAnswer::Done),
         }
     }
@@ -277,6 +313,7 @@ impl ModelUsers {
         changes: &UserChanges,
         requested_by: Option<SessionId>,
         projects: &BTreeSet<u64>,
+        now: i64,
     ) -> UserResult {
         let mut user = self.users.get(&id).ok_or(CommandError::NotFound)?.clone();
         if let Some(name) = &changes.name {
@@ -294,6 +331,21 @@ impl ModelUsers {
         }
         if let Some(preferences) = &changes.preferences {
             user.is_dark = preferences.theme == Theme::Dark;
+        }
+        match (&changes.summary, &mut user.summary) {
+            (Some(Some(new)), Some(old)) if old.interval == new.interval => {
+                old.address = new.address.as_str().into();
+            }
+            (Some(new), _) => {
+                user.summary = new.as_ref().map(|new| ModelSummary {
+                    interval: new.interval,
+                    address: new.address.as_str().into(),
+                    covered_until: now,
+                    sent: None,
+                    failure: None,
+                });
+            }
+            (None, _) => {}
         }
         let had_second_factor = user.second_factor.is_some();
         if let Some(second_factor) = &changes.second_factor {
@@ -486,6 +538,13 @@ fn model_user_of(user: &overdue::domain::user::User) -> ModelUser {
             .iter()
             .map(|passkey| (passkey.id.as_bytes().to_vec(), passkey.counter))
             .collect(),
+        summary: user.summary.as_ref().map(|summary| ModelSummary {
+            interval: summary.settings.interval,
+            address: summary.settings.address.as_str().into(),
+            covered_until: summary.covered_until.micros(),
+            sent: summary.last_sent.map(Timestamp::micros),
+            failure: summary.failure.as_deref().map(String::from),
+        }),
         projects,
         is_dark: user.preferences.theme == Theme::Dark,
         disabled: user.disabled,
@@ -553,6 +612,14 @@ const PASSWORDS: [&str; 3] = [
     "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$BBBBBBBBBBBBBBBBBBBBBA",
     "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$CCCCCCCCCCCCCCCCCCCCCA",
 ];
+
+fn summary_settings(rng: &SeededRng) -> SummarySettings {
+    SummarySettings {
+        interval: rng.pick(&SummaryInterval::ALL),
+        address: MailAddress::parse(rng.pick(&["a@example.org", "b@example.org"])).unwrap(),
+        projects: [].into(),
+    }
+}
 
 /// Returns a random command about users. It uses no link or session that has ever expired.
 pub(crate) fn random_command(
@@ -639,6 +706,7 @@ pub(crate) fn random_command(
                 passkeys: rng.optional(40, passkey_change),
                 grant: rng.optional(30, grant),
                 preferences: rng.optional(30, preferences),
+                summary: rng.optional(30, |rng| rng.optional(70, summary_settings)),
                 disabled: rng.optional(30, |rng| rng.chance(50)),
             };
             UserCommand::Update {
@@ -647,7 +715,23 @@ pub(crate) fn random_command(
                 request_session: rng.optional(50, |_| session_id),
             }
         }
-        35..40 => UserCommand::Delete(user),
+        35..37 => UserCommand::Delete(user),
+        37..39 => UserCommand::RecordSummary {
+            user,
+            result: SummaryResult {
+                covered_until: rng.optional(50, |rng| Timestamp::from_secs(rng.below(9) as i64)),
+                sent: rng.optional(50, |rng| Timestamp::from_secs(rng.below(9) as i64)),
+                failure: rng.optional(30, |_| "the mail server is away".into()),
+            },
+        },
+        39..40 => UserCommand::RepeatSummary {
+            user,
+            period: SummaryPeriod {
+                interval: SummaryInterval::Weekly,
+                start: Timestamp::from_secs(rng.below(9) as i64),
+                end: Timestamp::from_secs(9),
+            },
+        },
         40..52 => {
             let purpose = if rng.chance(40) {
                 LinkPurpose::Setup

@@ -145,6 +145,8 @@ impl WorkingState {
             | UserCommand::RedeemLink(_)
             | UserCommand::SignIn(_)
             | UserCommand::RecordSessionUse(_)
+            | UserCommand::RecordSummary { .. }
+            | UserCommand::RepeatSummary { .. }
             | UserCommand::RemoveExpired => return None,
         };
         Some(AuditEvent {
@@ -237,6 +239,7 @@ fn action_of_changes(changes: &UserChanges) -> Option<AuditAction> {
         passkeys,
         grant,
         preferences: _,
+        summary: _,
         disabled,
     } = changes;
     let is_account_changed = name.is_some()

@@ -23,7 +23,7 @@ fn given(more: &[(&str, &str)]) -> SourceRow {
     )
 }
 
-fn owners(limit: &str) -> ProjectOwners {
+fn owners(limit: &str) -> UserProfiles {
     let user = texts(
         SourceTable::User,
         &[("id", "5"), ("email", "ann@example.org")],
@@ -32,13 +32,13 @@ fn owners(limit: &str) -> ProjectOwners {
         SourceTable::Profile,
         &[("id", "1"), ("user_id", "5"), ("ping_log_limit", limit)],
     );
-    ProjectOwners::from_rows(&[user], &[profile]).unwrap()
+    UserProfiles::from_rows(&[user], &[profile]).unwrap()
 }
 
 fn made(
     row: &SourceRow,
     options: &ImportOptions,
-    owners: &ProjectOwners,
+    owners: &UserProfiles,
     taken: &[&str],
 ) -> Result<Option<ImportedProject>, RowError> {
     let taken = taken.iter().map(|name| (*name).to_owned()).collect();
@@ -81,8 +81,8 @@ fn a_project_gets_an_unused_name() {
 
 #[test]
 fn errors_of_a_project_are_reported() {
-    let nobody = ProjectOwners::from_rows(&[], &[]).unwrap();
-    let wrong = |more: &[(&str, &str)], owners: &ProjectOwners| {
+    let nobody = UserProfiles::from_rows(&[], &[]).unwrap();
+    let wrong = |more: &[(&str, &str)], owners: &UserProfiles| {
         made(&given(more), &options(), owners, &[])
             .unwrap_err()
             .to_string()
@@ -161,6 +161,7 @@ fn users_keep_their_passwords_and_permissions() {
                 &[more, &[("id", "5"), ("email", "Ann@example.org")]].concat(),
             ),
             &grants,
+            &owners("100"),
             &mut BTreeSet::new(),
             Timestamp::default(),
             &mut tally,
@@ -221,7 +222,14 @@ fn users_keep_their_passwords_and_permissions() {
     );
     let mut tally = ImportTally::default();
     assert_eq!(
-        convert_user(&twin, &grants, &mut taken, Timestamp::default(), &mut tally),
+        convert_user(
+            &twin,
+            &grants,
+            &owners("100"),
+            &mut taken,
+            Timestamp::default(),
+            &mut tally
+        ),
         Ok(None)
     );
     let note = tally.json()["users"]["notes"][0]["text"].clone();
@@ -245,5 +253,72 @@ fn users_keep_their_passwords_and_permissions() {
             )),
             Ok(wanted)
         );
+    }
+}
+
+#[test]
+fn users_keep_their_reports_zones_and_themes() {
+    let user = texts(
+        SourceTable::User,
+        &[("id", "5"), ("email", "ann@example.org")],
+    );
+    for (profile, interval, zone, theme) in [
+        (
+            &[
+                ("reports", "weekly"),
+                ("tz", "Asia/Tokyo"),
+                ("theme", "dark"),
+            ][..],
+            Some(SummaryInterval::Weekly),
+            Some("Asia/Tokyo"),
+            Theme::Dark,
+        ),
+        (
+            &[("reports", "monthly"), ("tz", "UTC")],
+            Some(SummaryInterval::Monthly),
+            None,
+            Theme::System,
+        ),
+        (
+            &[("reports", "off"), ("tz", "Mars")],
+            None,
+            None,
+            Theme::System,
+        ),
+        (
+            &[("reports_allowed", "t")],
+            Some(SummaryInterval::Monthly),
+            None,
+            Theme::System,
+        ),
+        (&[("reports_allowed", "f")], None, None, Theme::System),
+    ] {
+        let row = texts(
+            SourceTable::Profile,
+            &[profile, &[("id", "1"), ("user_id", "5")]].concat(),
+        );
+        let profiles = UserProfiles::from_rows(std::slice::from_ref(&user), &[row]).unwrap();
+        let now = Timestamp::from_secs(9);
+        let mut tally = ImportTally::default();
+        let used = &mut BTreeSet::new();
+        let user = convert_user(&user, &HashMap::new(), &profiles, used, now, &mut tally)
+            .unwrap()
+            .unwrap();
+        let summary = user.summary.as_ref();
+        assert_eq!(summary.map(|summary| summary.settings.interval), interval);
+        if let Some(summary) = summary {
+            assert_eq!(
+                (summary.settings.address.as_str(), summary.covered_until),
+                ("ann@example.org", now)
+            );
+            let note = tally.json()["users"]["notes"].to_string();
+            assert!(note.contains("summary by mail, as before"), "{note}");
+        }
+        assert_eq!(
+            user.preferences.zone.as_ref().map(Timezone::name),
+            zone,
+            "{profile:?}"
+        );
+        assert_eq!(user.preferences.theme, theme, "{profile:?}");
     }
 }

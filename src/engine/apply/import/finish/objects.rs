@@ -231,6 +231,7 @@ impl WorkingState {
                         Grant::Projects(ProjectMemberships::default())
                     },
                     preferences: imported.preferences.clone(),
+                    summary: imported.summary.clone(),
                     created: imported.created.min(now),
                     disabled: imported.disabled,
                     browsers_trusted_since: now,
