@@ -290,18 +290,6 @@ impl Handle {
         }
     }
 
-    /// At most `limit` checks of a project with a number above `after`, oldest first.
-    pub fn checks_page(
-        &self,
-        project: ProjectId,
-        after: Option<CheckId>,
-        limit: usize,
-    ) -> Vec<Check> {
-        let mut checks = Vec::new();
-        self.copy_checks(project, after, limit, &mut checks);
-        checks
-    }
-
     fn copy_checks(
         &self,
         project: ProjectId,

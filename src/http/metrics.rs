@@ -1,7 +1,7 @@
-//! `/metrics`: metrics of the server, for a client that has the token or uses the metrics listener;
-//! and metrics of the checks of a project, for its keys.
+//! `/metrics` and `/metrics/checks`: metrics of the server and of all checks, for a client that has
+//! the token or uses the metrics listener; and metrics of the checks of a project, for its keys.
 
-mod project;
+mod checks;
 
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::{Method, Request};
@@ -12,9 +12,10 @@ use super::api::authenticate;
 use crate::domain::project::SecretHash;
 use crate::http::common::client_address::{Client, Peer};
 use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::http::common::response_body::ResponseBody;
 use crate::metrics::MetricsSnapshot;
 use crate::operations::channel::ChannelStatus;
-use project::ProjectMetricsText;
+use checks::{CheckMetricsText, MetricsScope};
 
 /// Methods of both endpoints.
 const METHODS: &str = "GET, HEAD";
@@ -30,13 +31,7 @@ pub(super) async fn server_metrics<B>(
 ) -> HttpReply {
     let answer = async {
         require_read(request)?;
-        if !is_open {
-            let token = server.config.metrics_token.ok_or(HttpError::NotFound)?;
-            let presented_key = bearer_token(request.headers()).ok_or(HttpError::MissingKey)?;
-            if SecretHash::of(presented_key) != token {
-                return Err(HttpError::WrongKey);
-            }
-        }
+        require_token(server, request.headers(), is_open)?;
         let handle = server.handle.clone();
         let text = server.response_writer.run_blocking(move || {
             let snapshot = MetricsSnapshot {
@@ -48,10 +43,21 @@ pub(super) async fn server_metrics<B>(
         let text = text.await?;
         server.response_writer.buffer(text.into_bytes()).await
     };
-    answer.await.map_or_else(
-        |error| error.to_json(),
-        |text| reply::with_no_store(reply::content(PROMETHEUS_TEXT, text)),
-    )
+    metrics_reply(answer.await)
+}
+
+/// Responds with the metrics of the checks of all projects. `is_open`: as for the server.
+pub(super) async fn all_checks_metrics<B>(
+    server: &ServerState,
+    request: &Request<B>,
+    is_open: bool,
+) -> HttpReply {
+    let answer = async {
+        require_read(request)?;
+        require_token(server, request.headers(), is_open)?;
+        write_checks(server, MetricsScope::AllProjects).await
+    };
+    metrics_reply(answer.await)
 }
 
 /// Responds with the metrics of the checks of a project. A key in the path must be read-only;
@@ -86,17 +92,47 @@ pub(super) async fn project_metrics<B>(
         }) {
             return Err(HttpError::Forbidden);
         }
-        let mut text = ProjectMetricsText::new(handle, caller.project);
-        server
-            .response_writer
-            .clone()
-            .write_chunked(move |out: &mut String| Ok(text.write(out)))
-            .await
+        write_checks(server, MetricsScope::Project(caller.project)).await
     };
-    answer.await.map_or_else(
+    metrics_reply(answer.await)
+}
+
+/// Writes the metrics of checks in parts.
+async fn write_checks(
+    server: &ServerState,
+    scope: MetricsScope,
+) -> Result<ResponseBody, HttpError> {
+    let mut text = CheckMetricsText::new(server.handle.clone(), scope);
+    server
+        .response_writer
+        .clone()
+        .write_chunked(move |out: &mut String| Ok(text.write(out)))
+        .await
+}
+
+fn metrics_reply(text: Result<ResponseBody, HttpError>) -> HttpReply {
+    text.map_or_else(
         |error| error.to_json(),
         |text| reply::with_no_store(reply::content(PROMETHEUS_TEXT, text)),
     )
+}
+
+/// Refuses a request without the token of metrics. `is_open`: none is needed.
+fn require_token(
+    server: &ServerState,
+    headers: &HeaderMap,
+    is_open: bool,
+) -> Result<(), HttpError> {
+    if is_open {
+        return Ok(());
+    }
+    let token = server.config.metrics_token.ok_or(HttpError::NotFound)?;
+    let presented_key = bearer_token(headers).ok_or(HttpError::MissingKey)?;
+    if SecretHash::of(presented_key) == token {
+        Ok(())
+    } else {
+        Err(HttpError::WrongKey)
+    }
 }
 
 fn require_read<B>(request: &Request<B>) -> Result<(), HttpError> {

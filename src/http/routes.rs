@@ -34,6 +34,8 @@ pub(super) enum Route {
     Health,
     /// `/metrics`
     Metrics,
+    /// `/metrics/checks`
+    AllChecksMetrics,
     /// `/projects/<uuid>/metrics/<key>`, `/projects/<uuid>/checks/metrics/<key>`, and
     /// `/projects/<uuid>/metrics/` with the key in a header
     ProjectMetrics(Uuid, Option<Box<str>>),
@@ -61,6 +63,7 @@ impl Route {
             ("unsubscribe", rest) => UnsubscribePath::parse(rest).map(Self::Unsubscribe),
             ("healthz", []) => Some(Self::Health),
             ("metrics", []) => Some(Self::Metrics),
+            ("metrics", ["checks"]) => Some(Self::AllChecksMetrics),
             ("projects", [project, "metrics", key] | [project, "checks", "metrics", key]) => {
                 Some(Self::ProjectMetrics(
                     parse_path_uuid(project)?,
@@ -80,9 +83,8 @@ pub(super) fn is_fixed_segment(first: &str, segment: &str) -> bool {
             Some(PingAction::Start | PingAction::Fail | PingAction::Log)
         ),
         "api" => segment == "openapi.json" || api::is_fixed_segment(segment),
-        "ping" | "badge" | "b" | "unsubscribe" | "healthz" | "metrics" | "static" => {
-            segment == first
-        }
+        "ping" | "badge" | "b" | "unsubscribe" | "healthz" | "static" => segment == first,
+        "metrics" => segment == first || segment == "checks",
         "projects" if segment == "metrics" => true,
         _ => Page::FIXED_SEGMENTS.contains(&segment),
     }
@@ -139,6 +141,9 @@ impl HttpServer {
             Some(Route::Metrics) => {
                 Box::pin(metrics::server_metrics(server, &request, false)).await
             }
+            Some(Route::AllChecksMetrics) => {
+                Box::pin(metrics::all_checks_metrics(server, &request, false)).await
+            }
             Some(Route::ProjectMetrics(project, key)) => {
                 Box::pin(metrics::project_metrics(
                     server, project, key, &request, peer,
@@ -185,6 +190,9 @@ async fn respond_restricted<B>(
     match (connection.allowed_routes, route) {
         (AllowedRoutes::MetricsOnly, Some(Route::Metrics)) => {
             metrics::server_metrics(server, request, true).await
+        }
+        (AllowedRoutes::MetricsOnly, Some(Route::AllChecksMetrics)) => {
+            metrics::all_checks_metrics(server, request, true).await
         }
         (AllowedRoutes::HealthOnly, Some(Route::Health)) => {
             health_reply(server, request, connection.is_forwarded).await

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use overdue::channels;
 use overdue::domain::channel::{ChannelSettings, Transports};
 use overdue::domain::check_edit::CheckEdit;
+use overdue::domain::ids::UniqueKey;
 use overdue::domain::project::{ChannelName, SecretHash};
-use overdue::domain::text::{Name, Tags};
+use overdue::domain::text::{Name, Slug, Tags};
 use overdue::engine::command::{Command, NewChannel};
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::support::commands::create_check;
 use crate::support::server::{TestResponse, TestServer, new_project};
@@ -434,6 +436,86 @@ async fn project_metrics_are_served_to_its_keys_under_the_usual_names() {
             (status, Some(expected)),
             "{path}"
         );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn one_scrape_has_the_checks_of_all_projects() {
+    let server = start().await;
+    let other = new_project(&server.handle, "Second \"one\"").await;
+    let backup = server
+        .create_check(json!({ "name": "Backup", "slug": "backup", "tags": "db" }))
+        .await;
+    server.ping(&backup, "/fail").await;
+    for (project, number, name, tags) in [
+        (server.main.id, 7, "", "db"),
+        (other.id, 8, "Backup", "db web"),
+    ] {
+        let edit = CheckEdit {
+            name: Some(Name::parse(name).unwrap()),
+            slug: Some(Slug::parse("s").unwrap()),
+            tags: Some(Tags::parse(tags).unwrap()),
+            ..CheckEdit::default()
+        };
+        let command = create_check(project, number, edit);
+        server.handle.call(command).await.unwrap().unwrap();
+    }
+    let bearer = format!("Bearer {TOKEN}");
+    let headers = [("Authorization", bearer.as_str())];
+    let answer = server.send("GET", "/metrics/checks", &headers, b"").await;
+    let metrics = series(&answer);
+    let main = server.handle.with_state(|state| {
+        let project = &state.project(server.main.id).unwrap().project;
+        project.name.as_str().to_owned()
+    });
+    let key = |number| UniqueKey::of_check(Uuid::from_u128(number));
+    for (name, value) in [
+        (
+            format!(
+                "hc_check_up{{project=\"{main}\",name=\"Backup\",slug=\"backup\",tags=\"db\",\
+                 unique_key=\"{}\"}}",
+                UniqueKey::of_check(backup["uuid"].as_str().unwrap().parse().unwrap())
+            ),
+            0.0,
+        ),
+        (
+            format!(
+                "hc_check_up{{project=\"{main}\",name=\"s\",slug=\"s\",tags=\"db\",\
+                 unique_key=\"{}\"}}",
+                key(7)
+            ),
+            1.0,
+        ),
+        (
+            format!(
+                "hc_check_grace{{project=\"Second \\\"one\\\"\",name=\"Backup\",slug=\"s\",\
+                 tags=\"db web\",unique_key=\"{}\"}}",
+                key(8)
+            ),
+            0.0,
+        ),
+        (format!("hc_tag_up{{project=\"{main}\",tag=\"db\"}}"), 0.0),
+        (
+            "hc_tag_up{project=\"Second \\\"one\\\"\",tag=\"db\"}".into(),
+            1.0,
+        ),
+        (format!("hc_checks_total{{project=\"{main}\"}}"), 2.0),
+        (format!("hc_checks_down_total{{project=\"{main}\"}}"), 1.0),
+        (
+            "hc_checks_total{project=\"Second \\\"one\\\"\"}".into(),
+            1.0,
+        ),
+    ] {
+        assert_eq!(metrics.get(&name), Some(&value), "{name}: {metrics:#?}");
+    }
+    for (path, headers, status) in [
+        ("/metrics/checks", &[][..], 401),
+        ("/metrics/checks", &[("Authorization", "Bearer x")], 401),
+        ("/metrics/nonsense", &headers, 404),
+    ] {
+        let refused = server.send("GET", path, headers, b"").await;
+        assert_eq!(refused.status, status, "{path} {headers:?}");
     }
     server.stop().await;
 }
