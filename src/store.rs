@@ -331,8 +331,9 @@ impl Store {
         result.map_err(|error| medium.explain_error(error))
     }
 
-    /// Rewrites the closed file in place before it is opened.
-    pub fn rewrite(medium: &Medium, progress: &ProgressReporter) -> Result<(), StoreError> {
+    /// Rewrites the closed file in place before it is opened. False if some of it could not be
+    /// read.
+    pub fn rewrite(medium: &Medium, progress: &ProgressReporter) -> Result<bool, StoreError> {
         Ok(medium.rewrite(progress)?)
     }
 

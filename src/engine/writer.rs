@@ -345,7 +345,11 @@ impl Writer {
             if !own_commands.is_empty() {
                 self.process_batch(own_commands, Vec::new())?;
             }
-            self.write_final_checkpoint();
+            // After a failed batch memory is ahead of the file: a checkpoint of it would hide rows
+            // that the next start has to replay.
+            if self.shared.writable.load(Ordering::Relaxed) {
+                self.write_final_checkpoint();
+            }
             return Ok(false);
         }
         own_commands.extend(self.due_commands(&due, now));

@@ -151,6 +151,7 @@ impl Medium {
             "the database could not be synced before this start: it is written again, because a \
              power cut could damage it otherwise"
         );
+        // Pages that cannot be read now are written at the next start.
         let Err(error) = self.rewrite(progress) else {
             return Ok(());
         };
@@ -279,14 +280,15 @@ impl Medium {
         written.and(removed)
     }
 
-    /// Rewrites the whole closed file in place and syncs it.
+    /// Rewrites the whole closed file in place and syncs it. False if some of it could not be read:
+    /// it must be rewritten again, since it may be readable then.
     ///
     /// After a failed `fsync` the kernel marks dirty pages as clean although they never reached the
     /// disk (Linux does so on most file systems). They can still be read, but no later `fsync`
     /// writes them. A power cut then loses them, and with them everything that was committed on top
     /// of them.
-    pub(super) fn rewrite(&self, progress: &ProgressReporter) -> io::Result<()> {
-        match self {
+    pub(super) fn rewrite(&self, progress: &ProgressReporter) -> io::Result<bool> {
+        let is_complete = match self {
             Self::Backend { database, .. } => rewrite_storage(&**database, progress),
             Self::Directory(directory) => {
                 let file = open_database_file(&directory.join(FILE_NAME))?;
@@ -295,13 +297,17 @@ impl Medium {
                 rewrite_storage(&FileBackend::new(file).map_err(io::Error::other)?, progress)
             }
         }?;
-        self.lost_writes_mark().clear()
+        if is_complete {
+            self.lost_writes_mark().clear()?;
+        }
+        Ok(is_complete)
     }
 }
 
-/// Rewrites storage in place. Unreadable pages are left as they are.
-fn rewrite_storage(storage: &dyn StorageBackend, progress: &ProgressReporter) -> io::Result<()> {
+/// Rewrites storage in place. Unreadable pages are left as they are; false if there are any.
+fn rewrite_storage(storage: &dyn StorageBackend, progress: &ProgressReporter) -> io::Result<bool> {
     let len = storage.len()?;
+    let mut is_complete = true;
     let mut chunk = vec![0; REWRITE_BYTES];
     for offset in (0..len).step_by(REWRITE_BYTES) {
         progress.report("rewriting the database", offset, len);
@@ -323,12 +329,14 @@ fn rewrite_storage(storage: &dyn StorageBackend, progress: &ProgressReporter) ->
                 Err(_) => unreadable += page.len(),
             }
         }
+        is_complete &= unreadable == 0;
         tracing::error!(
             "{unreadable} bytes after byte {offset} of the database cannot be read, and are left \
              as they are"
         );
     }
-    storage.sync_data()
+    storage.sync_data()?;
+    Ok(is_complete)
 }
 
 /// Writes bytes unless all are zero, so that parts that were never written still take no space.

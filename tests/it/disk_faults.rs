@@ -248,6 +248,70 @@ fn a_start_that_could_not_sync_is_made_good_by_the_next_one_before_a_power_cut()
 }
 
 #[test]
+fn a_stop_whose_last_batch_fails_loses_nothing() {
+    let mut failed_stops = 0;
+    for operation in [DiskOperation::Write, DiskOperation::Sync] {
+        for after in 0..30 {
+            let disk = Disk::default();
+            let (engine, id) = engine_with_pings(disk.medium(), 20);
+            // A killed server. The last batch of the next one records the time since then, and
+            // moves the checkpoint forward.
+            drop(engine);
+            let clock = ManualClock::at(Timestamp::from_secs(1_800_003_600));
+            let (handle, mut writer) = open(disk.medium(), &clock, |config| {
+                config.housekeeping = HousekeepingLimits {
+                    min_tail: 1,
+                    tail_per_check: 0,
+                    ..HousekeepingLimits::default()
+                };
+            })
+            .unwrap();
+            handle.close();
+            disk.fail_after(operation, after);
+            for step in 0.. {
+                assert!(step < 1000, "{operation:?} {after}");
+                if !writer.step(false).unwrap() {
+                    break;
+                }
+            }
+            failed_stops += u32::from(!handle.is_writable());
+            disk.heal();
+            drop((handle, writer));
+            let engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+            assert_eq!(counts(&engine, id), (20, Some(20)), "{operation:?} {after}");
+        }
+    }
+    assert!(failed_stops > 0);
+}
+
+#[test]
+fn pages_that_could_not_be_read_are_written_by_the_next_start_that_can() {
+    let mut failed_starts = 0;
+    for seed in 0..6 {
+        let disk = Disk::default();
+        let (mut engine, id) = engine_with_pings(disk.medium(), 20);
+        engine.execute(ping(7, PingKind::Success, body(8)));
+        drop(engine);
+        let clock = ManualClock::at(Timestamp::from_secs(1_800_000_000));
+        // A sync fails, and the file cannot be read while it is written again.
+        disk.fail_after(DiskOperation::Sync, 1);
+        assert!(open(disk.medium(), &clock, |_| {}).is_err(), "{seed}");
+        disk.heal();
+        let len = usize::try_from(disk.len()).unwrap();
+        disk.make_unreadable(vec![0..len]);
+        failed_starts += u32::from(open(disk.medium(), &clock, |_| {}).is_err());
+        disk.make_unreadable(Vec::new());
+        let engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+        disk.power_off();
+        drop(engine);
+        disk.power_on(&SeededRng::seeded(seed));
+        let engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+        assert_eq!(counts(&engine, id), (21, Some(21)), "{seed}");
+    }
+    assert_eq!(failed_starts, 6);
+}
+
+#[test]
 fn a_database_with_a_mark_of_lost_writes_is_rewritten_once() {
     let directory = tempfile::tempdir().unwrap();
     let medium = || Medium::Directory(directory.path().into());

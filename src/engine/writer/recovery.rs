@@ -526,8 +526,8 @@ impl Writer {
     /// Opens the database, after it was rewritten if writes may be lost.
     fn open_store(&mut self) -> Result<Store, StoreError> {
         if self.recovery.needs_rewrite {
-            Store::rewrite(&self.medium, &self.recovery.progress)?;
-            self.recovery.needs_rewrite = false;
+            let is_complete = Store::rewrite(&self.medium, &self.recovery.progress)?;
+            self.recovery.needs_rewrite = !is_complete;
         }
         let mut store = Store::open_with_progress(&self.medium, &self.recovery.progress)?;
         if self.recovery.uses_log {

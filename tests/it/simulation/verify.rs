@@ -342,6 +342,15 @@ impl RestartSnapshot {
             outages: state.outages.to_vec(),
         })
     }
+
+    /// Takes the outages of an earlier state, if a later one was recorded since: that may merge or
+    /// drop earlier ones.
+    pub(crate) fn forget_later_outages(&mut self, earlier: &Self) {
+        let end = |outages: &[Outage]| outages.last().map(|outage| outage.to);
+        if end(&self.outages) > end(&earlier.outages) {
+            self.outages.clone_from(&earlier.outages);
+        }
+    }
 }
 
 /// Compares memory and file with the model. `pruned_at` is the latest time at which anything may
