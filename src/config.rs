@@ -10,6 +10,7 @@ mod document;
 mod export;
 mod fields;
 mod files;
+mod identity_providers;
 mod merge;
 mod output;
 mod reader;
@@ -22,6 +23,7 @@ pub use export::{ExportedObject, HEADER_COMMENTS, export_config, export_proposed
 pub use files::{
     ConfigFilesError, ConfigLoadError, LoadedConfig, check_without_secrets, load_config,
 };
+pub use identity_providers::parse_identity_providers;
 pub use output::{to_json, to_toml, toml_value};
 pub use reader::read_config;
 pub use schema::json_schema;

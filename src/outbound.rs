@@ -113,6 +113,12 @@ pub struct Outbound {
     project: Option<ProjectId>,
 }
 
+impl fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Outbound(..)")
+    }
+}
+
 /// Permit to send one request.
 pub struct RequestPermit(send_limits::SendPermit);
 

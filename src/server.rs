@@ -343,6 +343,7 @@ async fn serve(
         .map(|schedule| BackupScheduler::start(handle.clone(), schedule));
     let backups = backups.transpose().map_err(ServeError::System)?;
     config.dashboard.backups = backups.as_ref().map(BackupScheduler::control);
+    config.dashboard.outbound = Some(outbound.clone());
     log_start(&listeners, &handle);
     let (stop, stopped) = watch::channel(false);
     let cores = available_parallelism().map_or(1, NonZero::get);

@@ -92,6 +92,7 @@ static ROUTES: &[AdminRoute] = &[
     route::<users::SetPassword>(),
     route::<users::RemoveSecondFactor>(),
     route::<users::RemovePasskeys>(),
+    route::<users::RemoveIdentity>(),
     route::<users::EndSessions>(),
     route::<users::CreateLink>(),
     route::<users::CreateSetupLink>(),

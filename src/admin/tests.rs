@@ -422,6 +422,7 @@ fn every_request_is_read_back_unchanged() {
         round_trip::<status::ShowStatus>(&json!({ "project": "a" })),
         round_trip::<users::RemoveSecondFactor>(&json!({ "user": "a" })),
         round_trip::<users::RemovePasskeys>(&json!({ "user": "a" })),
+        round_trip::<users::RemoveIdentity>(&json!({ "user": "a" })),
         round_trip::<users::EndSessions>(&json!({ "user": "a" })),
         round_trip::<users::CreateLink>(&json!({ "user": "a" })),
         round_trip::<users::CreateSetupLink>(&json!({})),

@@ -68,6 +68,9 @@ pub struct UserRow {
     /// Number of passkeys.
     #[serde(default)]
     pub passkeys: usize,
+    /// URL of the provider at which the user signs in.
+    #[serde(default)]
+    pub issuer: Option<String>,
     /// `weekly` or `monthly` if the user gets summaries by mail.
     #[serde(default)]
     pub summary: Option<String>,
@@ -113,6 +116,10 @@ impl AdminRequest for ListUsers {
                     .into(),
                     second_factor: user.second_factor.is_some(),
                     passkeys: user.passkeys.len(),
+                    issuer: user
+                        .identity
+                        .as_ref()
+                        .map(|identity| identity.issuer().into()),
                     summary: user
                         .summary
                         .as_ref()
@@ -348,6 +355,29 @@ impl AdminRequest for RemovePasskeys {
             ..UserChanges::default()
         };
         let action = "removed the passkeys of a user";
+        update(context, &self.user, changes, action).await
+    }
+}
+
+/// Disconnects a user from the provider at which the user signs in.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveIdentity {
+    /// Name or UUID of the user.
+    pub user: String,
+}
+
+impl AdminRequest for RemoveIdentity {
+    const METHOD: Method = Method::DELETE;
+    const PATH: &'static str = "/users/{user}/identity";
+    type Output = ();
+
+    async fn run(self, context: &AdminContext) -> Result<(), AdminError> {
+        let changes = UserChanges {
+            identity: Some(None),
+            ..UserChanges::default()
+        };
+        let action = "disconnected a user from a provider";
         update(context, &self.user, changes, action).await
     }
 }

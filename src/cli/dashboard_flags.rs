@@ -1,13 +1,15 @@
 //! Flags of `overdue serve` for the dashboard.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
 
 use super::common_args::{number_parser, read_limited};
+use crate::config;
 use crate::domain::timezone::Timezone;
 use crate::domain::user::Membership;
+use crate::domain::user::external_identity::IdentityProvider;
 use crate::http::dashboard::{AuthMode, DashboardConfig, LogoutUrl, ProxyAuth};
 use crate::store::path_access::explain_path_error;
 
@@ -67,6 +69,15 @@ pub(super) struct DashboardFlags {
     )]
     auth_logout_url: Option<LogoutUrl>,
 
+    /// File with OpenID Connect providers at which users sign in; see the chapter on the dashboard
+    #[arg(
+        long,
+        env = "OVERDUE_OIDC",
+        value_name = "FILE",
+        value_parser = read_providers
+    )]
+    oidc: Option<ConfiguredProviders>,
+
     /// Days without use of the dashboard after which a session ends
     #[arg(
         long,
@@ -89,6 +100,13 @@ const MAX_SECRET_BYTES: u64 = 16_384;
 /// Content of a file, without the white space at its ends.
 #[derive(Clone)]
 pub(super) struct SecretFileContent(pub(super) Box<[u8]>);
+
+/// Maximum bytes of a file with providers: see [limits](crate::docs::limits).
+const MAX_PROVIDERS_BYTES: u64 = 1 << 20;
+
+/// Providers in a file.
+#[derive(Clone)]
+struct ConfiguredProviders(Vec<IdentityProvider>);
 
 #[derive(Clone, Copy)]
 struct NewUserAccess(Option<Membership>);
@@ -119,6 +137,22 @@ pub(super) fn read_secret(path: &str) -> Result<SecretFileContent, String> {
     }
 }
 
+fn read_providers(path: &str) -> Result<ConfiguredProviders, String> {
+    let path = Path::new(path);
+    let bytes = read_limited(path, MAX_PROVIDERS_BYTES)
+        .map_err(|error| explain_path_error(path, &error))?;
+    let in_file = |reason: String| format!("{}: {reason}", path.display());
+    let text = std::str::from_utf8(&bytes).map_err(|_| in_file("it is not UTF-8".into()))?;
+    let secret = |path: &PathBuf| {
+        let secret = read_secret(&path.to_string_lossy())?;
+        String::from_utf8(secret.0.into())
+            .map_err(|_| format!("the secret in {} is not UTF-8", path.display()))
+    };
+    config::parse_identity_providers(text, secret)
+        .map(ConfiguredProviders)
+        .map_err(in_file)
+}
+
 impl DashboardFlags {
     /// True if the dashboard requires no sign-in.
     pub(super) fn is_unauthenticated(&self) -> bool {
@@ -139,6 +173,8 @@ impl DashboardFlags {
             is_enabled: !self.no_web,
             session_days: self.session_days,
             proxy_auth: proxy_auth.transpose()?,
+            providers: self.oidc.map_or_else(Vec::new, |file| file.0),
+            outbound: None,
             default_zone: zone,
             backups: None,
             mail_domain: None,

@@ -11,8 +11,8 @@ use super::{CliError, send, table};
 use crate::admin::CreatedObject;
 use crate::admin::users::{
     CreateLink, CreateSetupLink, CreateUser, CreatedUser, DeleteUser, EndSessions, GrantRow,
-    LinkRow, ListUsers, ProjectGrantRow, RemovePasskeys, RemoveSecondFactor, SetPassword,
-    UpdateUser, UserRow,
+    LinkRow, ListUsers, ProjectGrantRow, RemoveIdentity, RemovePasskeys, RemoveSecondFactor,
+    SetPassword, UpdateUser, UserRow,
 };
 use crate::domain::formatting::format_count;
 use crate::domain::user::{Membership, Password, PasswordHash, UserName};
@@ -131,6 +131,12 @@ pub(super) enum UserSubcommand {
     /// Remove all passkeys of a user, for example if a phone is lost or stolen. The user then signs
     /// in with the password
     ResetPasskeys {
+        /// Name or UUID of the user
+        user: String,
+    },
+    /// Disconnect a user from the provider at which the user signs in (see serve --oidc). The user
+    /// then needs a password or another sign-in at the provider
+    ResetIdentity {
         /// Name or UUID of the user
         user: String,
     },
@@ -305,6 +311,7 @@ impl UserSubcommand {
             }
             Self::ResetTotp { user } => return send(data, RemoveSecondFactor { user }),
             Self::ResetPasskeys { user } => return send(data, RemovePasskeys { user }),
+            Self::ResetIdentity { user } => return send(data, RemoveIdentity { user }),
             Self::Delete { user, yes } => {
                 if !yes.yes {
                     confirm_deletion_on_terminal(&format!("the user {user:?}"))?;
@@ -346,6 +353,9 @@ fn cells(row: &UserRow) -> [String; 7] {
     }
     if row.passkeys > 0 {
         status.push_str(&format!(", {}", format_count(row.passkeys, "passkey")));
+    }
+    if let Some(issuer) = &row.issuer {
+        status.push_str(&format!(", signs in at {issuer}"));
     }
     if let Some(interval) = &row.summary {
         status.push_str(&format!(", {interval} summary"));

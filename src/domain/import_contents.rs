@@ -19,7 +19,8 @@ use super::status_page::StatusPage;
 use super::text::{Name, Tags};
 use super::timestamp::Timestamp;
 use super::user::{
-    Membership, Passkey, PasswordHash, SecondFactor, SummarySubscription, UserName, UserPreferences,
+    ExternalIdentity, Membership, Passkey, PasswordHash, SecondFactor, SummarySubscription,
+    UserName, UserPreferences,
 };
 
 /// Contents of an import except logs.
@@ -247,6 +248,8 @@ pub struct ImportedUser {
     pub second_factor: Option<SecondFactor>,
     /// Passkeys, at most [`MAX_PASSKEYS`](super::user::passkey::MAX_PASSKEYS).
     pub passkeys: Box<[Passkey]>,
+    /// Identity at a provider by which the user signs in.
+    pub identity: Option<ExternalIdentity>,
     /// True if the user has all permissions.
     pub owner: bool,
     /// UUIDs of projects, each once, with the membership there. Empty for an owner.

@@ -1,5 +1,6 @@
 //! Users of the dashboard: names, permissions and authentication.
 
+pub mod external_identity;
 pub mod lookalike;
 pub mod one_time_link;
 pub mod passkey;
@@ -14,6 +15,7 @@ use uuid::Uuid;
 
 use super::ids::{ProjectId, UserId};
 use super::timestamp::Timestamp;
+pub use external_identity::ExternalIdentity;
 pub use passkey::Passkey;
 pub use preferences::{Theme, UserPreferences};
 pub use second_factor::SecondFactor;
@@ -37,6 +39,8 @@ pub struct User {
     pub second_factor: Option<SecondFactor>,
     /// Passkeys, oldest first, at most [`MAX_PASSKEYS`](passkey::MAX_PASSKEYS).
     pub passkeys: Box<[Passkey]>,
+    /// Identity at a provider by which the user signs in.
+    pub identity: Option<ExternalIdentity>,
     /// Permissions of the user.
     pub grant: Grant,
     /// Display preferences.

@@ -39,6 +39,7 @@ mod audit;
 mod backups;
 mod badges;
 mod browser_security;
+mod challenges;
 mod channels;
 mod chapters;
 mod check;
@@ -47,6 +48,7 @@ mod choose_password;
 mod cookie;
 mod deliveries;
 mod export_project;
+mod external_sign_in;
 mod form_data;
 mod import;
 mod layout;
@@ -93,13 +95,16 @@ use tokio::sync::Semaphore;
 
 use crate::backup::BackupControl;
 use crate::domain::timezone::Timezone;
+use crate::domain::user::external_identity::IdentityProvider;
 use crate::engine::Handle;
 use crate::http::common::reply::HttpError;
 use crate::http::common::request::BaseUrl;
 use crate::http::common::response_body::ResponseWriter;
+use crate::outbound::Outbound;
+use challenges::SignInChallenges;
+use external_sign_in::ExternalSignIn;
 use import::ImportSlot;
 use one_time_texts::OneTimeTexts;
-use passkeys::challenges::PasskeyChallenges;
 use password_hasher::PasswordHasher;
 use public_status::StatusPageCache;
 use second_factor_limit::SecondFactorLimit;
@@ -140,6 +145,10 @@ pub struct DashboardConfig {
     pub session_days: u32,
     /// Proxy that authenticates users.
     pub proxy_auth: Option<ProxyAuth>,
+    /// Providers at which users sign in.
+    pub providers: Vec<IdentityProvider>,
+    /// Sender of requests to providers. `None`: no provider is asked.
+    pub outbound: Option<Outbound>,
     /// Time zone for users who have chosen none.
     pub default_zone: Timezone,
     /// Scheduled backups. `None`: there are none.
@@ -156,6 +165,8 @@ impl DashboardConfig {
             is_enabled: true,
             session_days: 30,
             proxy_auth: None,
+            providers: Vec::new(),
+            outbound: None,
             default_zone: Timezone::utc(),
             backups: None,
             mail_domain: None,
@@ -181,7 +192,9 @@ pub(crate) struct DashboardState {
     sign_in_limit: SignInLimit,
     pending_sign_ins: PendingSignIns,
     second_factor_limit: SecondFactorLimit,
-    passkey_challenges: PasskeyChallenges,
+    sign_in_challenges: SignInChallenges,
+    /// `None`: users sign in here alone.
+    external_sign_in: Option<ExternalSignIn>,
     one_time_texts: OneTimeTexts,
     undo_history: UndoHistory,
     status_pages: StatusPageCache,
@@ -207,7 +220,12 @@ impl DashboardState {
         let sign_in_limit = SignInLimit::default();
         let pending_sign_ins = PendingSignIns::default();
         let one_time_texts = OneTimeTexts::default();
-        let passkey_challenges = PasskeyChallenges::new(handle.random());
+        let sign_in_challenges = SignInChallenges::new(handle.random());
+        let external_sign_in = config
+            .outbound
+            .clone()
+            .filter(|_| config.uses_passwords() && !config.providers.is_empty())
+            .map(|outbound| ExternalSignIn::new(config.providers.clone(), outbound));
         let backup_permit = Arc::new(Semaphore::new(1));
         let password_hasher = PasswordHasher::new(response_writer.clone(), handle.random().clone());
         let trusted_proxies = trusted_proxies.into();
@@ -224,7 +242,8 @@ impl DashboardState {
             sign_in_limit,
             pending_sign_ins,
             second_factor_limit: SecondFactorLimit::default(),
-            passkey_challenges,
+            sign_in_challenges,
+            external_sign_in,
             one_time_texts,
             undo_history: UndoHistory::default(),
             status_pages: StatusPageCache::default(),

@@ -166,6 +166,9 @@ impl fmt::Display for OperationError {
             Self::User(UserCommandError::TooManyPasskeys) => {
                 f.write_str("the maximum number of passkeys is reached; remove one first")
             }
+            Self::User(UserCommandError::IdentityTaken) => {
+                f.write_str("another user has this identity at the provider")
+            }
             Self::User(UserCommandError::PasskeyTaken) => {
                 f.write_str("this passkey belongs to a user already")
             }

@@ -40,7 +40,7 @@ pub struct SendError {
 }
 
 impl SendError {
-    pub(super) fn new(stage: SendStage, text: impl Into<String>) -> Self {
+    pub(crate) fn new(stage: SendStage, text: impl Into<String>) -> Self {
         Self {
             stage,
             may_have_arrived: false,

@@ -21,7 +21,8 @@ use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
 use crate::domain::user::session::Session;
 use crate::domain::user::summary::{SummaryInterval, SummarySettings, SummarySubscription};
 use crate::domain::user::{
-    Grant, Membership, PasswordHash, ProjectMemberships, Theme, User, UserName, UserPreferences,
+    ExternalIdentity, Grant, Membership, PasswordHash, ProjectMemberships, Theme, User, UserName,
+    UserPreferences,
 };
 
 /// `users`: user id -> `UserRecord`.
@@ -62,11 +63,14 @@ struct UserRecord<'a> {
     /// Names and queries of saved filters.
     #[serde(borrow, default)]
     filters: Vec<(&'a str, &'a str)>,
-    /// Since version 5, like `summary`.
+    /// Since version 5, like `summary` and `identity`.
     #[serde(borrow, default)]
     passkeys: Vec<PasskeyRecord<'a>>,
     #[serde(borrow, default)]
     summary: Option<SummaryRecord<'a>>,
+    /// Issuer and subject.
+    #[serde(borrow, default)]
+    identity: Option<(&'a str, &'a str)>,
 }
 
 impl<'a> Record<'a> for UserRecord<'a> {
@@ -189,6 +193,10 @@ impl Batch {
                 .collect(),
             passkeys: user.passkeys.iter().map(PasskeyRecord::from).collect(),
             summary: user.summary.as_ref().map(SummaryRecord::from),
+            identity: user
+                .identity
+                .as_ref()
+                .map(|identity| (identity.issuer(), identity.subject())),
         };
         self.put_record(USERS, user.id.0, &row)
     }
@@ -379,6 +387,13 @@ pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
             .map(PasskeyRecord::into_passkey)
             .collect::<Result<_, _>>()
             .map_err(|reason| record::invalid_row::<UserRecord<'_>>(&reason))?,
+        identity: row
+            .identity
+            .map(|(issuer, subject)| {
+                ExternalIdentity::new(issuer, subject)
+                    .ok_or_else(|| record::invalid_row::<UserRecord<'_>>(&"not an identity"))
+            })
+            .transpose()?,
         grant: row
             .projects
             .map_or(Grant::Owner, |rows| Grant::Projects(projects(rows))),

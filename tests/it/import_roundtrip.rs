@@ -36,6 +36,7 @@ use overdue::domain::status_page::{
 use overdue::domain::text::{Name, Slug, Tags};
 use overdue::domain::timestamp::Timestamp;
 use overdue::domain::timezone::Timezone;
+use overdue::domain::user::ExternalIdentity;
 use overdue::domain::user::passkey::{Passkey, PasskeyId, PasskeyName, PasskeyPublicKey};
 use overdue::domain::user::preferences::{ListPreferences, SortOrder, Theme, UserPreferences};
 use overdue::domain::user::saved_filters::{SavedFilter, SavedFilters};
@@ -416,6 +417,7 @@ fn imported_of_every_kind() -> ImportContents {
         password: password.clone(),
         second_factor: None,
         passkeys: [].into(),
+        identity: None,
         owner: true,
         projects: Vec::new(),
         preferences: UserPreferences::default(),
@@ -467,6 +469,7 @@ fn imported_of_every_kind() -> ImportContents {
             last_sent: Some(Timestamp::from_micros(1_700_000_000_000_004)),
             failure: Some("it was full".into()),
         }),
+        identity: ExternalIdentity::new("https://id.example.org", "u1"),
         disabled: true,
         managed_by: owner("people"),
         ..user("Bob", 62)

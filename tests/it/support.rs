@@ -6,6 +6,7 @@ pub(crate) mod certificates;
 pub(crate) mod commands;
 pub(crate) mod disk;
 pub(crate) mod engine;
+pub(crate) mod identity_provider;
 pub(crate) mod mail_server;
 pub(crate) mod name_server;
 pub(crate) mod receiver;

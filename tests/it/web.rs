@@ -6,6 +6,7 @@ mod bulk;
 mod check;
 mod confirmation;
 mod deliveries;
+mod external_sign_in;
 mod import;
 mod integrations;
 mod list;

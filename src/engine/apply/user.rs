@@ -16,7 +16,7 @@ use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
 use crate::domain::user::passkey::{MAX_PASSKEYS, Passkey, PasskeyId};
 use crate::domain::user::session::Session;
 use crate::domain::user::summary::{SummaryPeriod, SummarySubscription};
-use crate::domain::user::{Grant, PasswordHash, User, UserName, UserPreferences};
+use crate::domain::user::{ExternalIdentity, Grant, PasswordHash, User, UserName, UserPreferences};
 
 /// Maximum number of users: see [limits](crate::docs::limits).
 pub(in crate::engine) const MAX_USERS: usize = 10_000;
@@ -163,6 +163,7 @@ impl WorkingState {
             password,
             second_factor: None,
             passkeys: [].into(),
+            identity: None,
             grant,
             preferences: UserPreferences::default(),
             summary: None,
@@ -184,6 +185,7 @@ impl WorkingState {
             password,
             second_factor,
             passkeys,
+            identity,
             grant,
             preferences,
             summary,
@@ -217,6 +219,10 @@ impl WorkingState {
         };
         if let Some(change) = passkeys {
             user.passkeys = self.change_passkeys(user.passkeys, change)?;
+        }
+        if let Some(identity) = identity {
+            self.ensure_identity_free(identity.as_ref(), id)?;
+            user.identity = identity;
         }
         let secret_of = |user: &User| {
             user.second_factor
@@ -295,6 +301,20 @@ impl WorkingState {
         }
     }
 
+    /// Refuses an identity of another user.
+    fn ensure_identity_free(
+        &self,
+        identity: Option<&ExternalIdentity>,
+        id: UserId,
+    ) -> Result<(), CommandError> {
+        let owner = identity.and_then(|identity| self.state.users.by_identity(identity));
+        if owner.is_some_and(|owner| owner.id != id) {
+            Err(UserCommandError::IdentityTaken.into())
+        } else {
+            Ok(())
+        }
+    }
+
     /// True if a user has this passkey.
     fn has_passkey(&self, id: &PasskeyId) -> bool {
         let mut passkeys = self.state.users.iter().flat_map(|user| &user.passkeys);
@@ -367,6 +387,7 @@ impl WorkingState {
                     password,
                     second_factor: None,
                     passkeys: [].into(),
+                    identity: None,
                     grant,
                     preferences,
                     summary: None,
@@ -412,7 +433,7 @@ impl WorkingState {
     ) -> ApplyResult {
         let verified_password = match &proof {
             SignInProof::Password { verified, .. } => Some(verified),
-            SignInProof::Passkey { .. } => None,
+            SignInProof::Passkey { .. } | SignInProof::Provider(_) => None,
         };
         self.ensure_may_sign_in(id, verified_password)?;
         let before = self.state.users.get(id).ok_or(CommandError::NotFound)?;
@@ -437,6 +458,11 @@ impl WorkingState {
                     .ok_or(UserCommandError::SignInRefused)?;
                 passkey.counter = counter;
                 passkey.last_used = Some(now);
+            }
+            SignInProof::Provider(identity) => {
+                if user.identity.as_ref() != Some(&identity) {
+                    return Err(UserCommandError::SignInRefused.into());
+                }
             }
         }
         if user != **before {

@@ -13,7 +13,7 @@ use crate::domain::user::passkey::{Passkey, PasskeyId};
 use crate::domain::user::second_factor::{SecondFactor, SecondFactorProof};
 use crate::domain::user::session::Session;
 use crate::domain::user::summary::{SummaryPeriod, SummarySettings};
-use crate::domain::user::{Grant, PasswordHash, User, UserName, UserPreferences};
+use crate::domain::user::{ExternalIdentity, Grant, PasswordHash, User, UserName, UserPreferences};
 
 /// Change of users, sessions or links.
 #[derive(Clone, Debug)]
@@ -127,6 +127,8 @@ pub enum SignInProof {
         /// Counter in the signature. The session is refused unless it is newer than the stored one.
         counter: u32,
     },
+    /// Identity that a provider has confirmed.
+    Provider(ExternalIdentity),
 }
 
 /// Use of a session.
@@ -199,6 +201,8 @@ pub struct UserChanges {
     /// New second factor, or `Some(None)` to remove it. Adding a first one ends all sessions but
     /// that of the request.
     pub second_factor: Option<Option<SecondFactor>>,
+    /// New identity at a provider, or `Some(None)` to remove it.
+    pub identity: Option<Option<ExternalIdentity>>,
     /// Change of the passkeys.
     pub passkeys: Option<PasskeyChange>,
     /// New permissions.
@@ -266,4 +270,6 @@ pub enum UserCommandError {
     TooManyPasskeys,
     /// A user has this passkey already.
     PasskeyTaken,
+    /// Another user has this identity.
+    IdentityTaken,
 }

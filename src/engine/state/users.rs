@@ -10,7 +10,7 @@ use crate::domain::project::SecretHash;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
 use crate::domain::user::session::Session;
-use crate::domain::user::{User, UserName};
+use crate::domain::user::{ExternalIdentity, User, UserName};
 
 /// Single change of users, sessions or links.
 #[derive(Clone, Debug)]
@@ -65,6 +65,12 @@ impl UserIndex {
     /// User with this name, without regard to case.
     pub fn by_name(&self, name: &UserName) -> Option<&Arc<User>> {
         self.get(*self.by_name.get(&name.case_folded())?)
+    }
+
+    /// User with this identity at a provider.
+    pub fn by_identity(&self, identity: &ExternalIdentity) -> Option<&Arc<User>> {
+        self.iter()
+            .find(|user| user.identity.as_ref() == Some(identity))
     }
 
     /// User with this UUID.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use askama::Template;
 
 use super::account_lists::parse_list_preferences;
+use super::external_sign_in::{self, ProviderLink};
 use super::form_data::FormData;
 use super::layout::Layout;
 use super::page_error::PageError;
@@ -46,6 +47,8 @@ struct AccountPage {
     recovery_codes: Option<usize>,
     passkeys_page: String,
     passkeys: usize,
+    /// Providers, and true for one that the account is connected with.
+    providers: Vec<(ProviderLink, bool)>,
     summary_page: String,
     /// Interval of summaries by mail, if the user gets them.
     summary: Option<&'static str>,
@@ -140,6 +143,7 @@ fn render_page(
             .map(|second| second.recovery_hashes.len()),
         passkeys_page: request.page_url(&Page::AccountPasskeys()),
         passkeys: user.passkeys.len(),
+        providers: external_sign_in::provider_connections(request, user),
         summary_page: request.page_url(&Page::AccountSummary()),
         summary: user
             .summary

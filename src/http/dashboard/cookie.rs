@@ -1,5 +1,5 @@
-//! Cookies of a session and of a known browser: their names, their attributes, and how they are
-//! read from a request.
+//! Cookies of a session, of a known browser and of a sign-in at a provider: their names, their
+//! attributes, and how they are read from a request.
 
 use hyper::header::{COOKIE, HeaderMap};
 
@@ -9,6 +9,8 @@ use crate::http::common::browser_mark;
 
 /// Seconds for which a browser keeps a cookie. The end of a session is decided on the server.
 const COOKIE_MAX_AGE_SECS: u32 = 180 * 86_400;
+/// Seconds for which a browser keeps the state of a sign-in at a provider.
+const PENDING_MAX_AGE_SECS: u32 = 900;
 /// Maximum number of cookies of our name that are read from a request.
 const MAX_COOKIES: usize = 4;
 
@@ -40,6 +42,30 @@ impl CookieJar<'_> {
             (true, false) => "__Secure-overdue-known",
             (false, _) => "overdue-known",
         }
+    }
+
+    /// Name of the cookie that holds the state of a sign-in at a provider.
+    fn pending_cookie_name(self) -> &'static str {
+        match (self.is_secure, self.base_path.is_empty()) {
+            (true, true) => "__Host-overdue-pending",
+            (true, false) => "__Secure-overdue-pending",
+            (false, _) => "overdue-pending",
+        }
+    }
+
+    /// State of a sign-in at a provider, not verified yet.
+    pub(super) fn pending_sign_in(self, headers: &HeaderMap) -> Option<&str> {
+        cookie_values(headers, self.pending_cookie_name()).next()
+    }
+
+    /// `Set-Cookie` value with the state of a sign-in at a provider.
+    pub(super) fn set_pending_sign_in(self, state: &str) -> String {
+        self.format_cookie(self.pending_cookie_name(), state, PENDING_MAX_AGE_SECS)
+    }
+
+    /// `Set-Cookie` value that removes the state of a sign-in at a provider.
+    pub(super) fn clear_pending_sign_in(self) -> String {
+        self.format_cookie(self.pending_cookie_name(), "", 0)
     }
 
     /// Possible mark of a browser in which a user has signed in before, not verified yet.

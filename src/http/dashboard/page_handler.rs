@@ -21,10 +21,10 @@ use super::page_response::{HtmlPage, PageResponse};
 use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight, Scope};
 use super::{
     DashboardState, account, account_lists, add_project, assets, audit, backups, badges, channels,
-    chapters, check, check_list, choose_password, deliveries, export_project, import, live_updates,
-    machines, passkeys, project_list, project_settings, public_status, search, second_step,
-    session_expired, sign_in, status_pages, summary_settings, system, totp, undo, users, viewer,
-    windows,
+    chapters, check, check_list, choose_password, deliveries, export_project, external_sign_in,
+    import, live_updates, machines, passkeys, project_list, project_settings, public_status,
+    search, second_step, session_expired, sign_in, status_pages, summary_settings, system, totp,
+    undo, users, viewer, windows,
 };
 use crate::http::common::client_address::Peer;
 use crate::http::common::reply::{self, HttpReply};
@@ -91,7 +91,10 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         Page::EditChannel(_) => channels::show_edit(request),
         Page::DeleteChannel(_) => channels::show_delete(request),
         // `handle_page` answers these.
-        Page::Events(_) | Page::PublicStatus(_) => Err(PageError::not_found()),
+        Page::Events(_)
+        | Page::PublicStatus(_)
+        | Page::LoginProvider(_)
+        | Page::LoginCallback() => Err(PageError::not_found()),
         // These pages have no GET, as the table of routes states.
         Page::Logout()
         | Page::SettingsName(_)
@@ -99,6 +102,7 @@ fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
         | Page::SettingsLimits(_)
         | Page::DeleteProject(_)
         | Page::AccountPassword()
+        | Page::AccountIdentity()
         | Page::AccountList()
         | Page::AccountPins()
         | Page::AccountFilters()
@@ -145,6 +149,7 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         Page::Account() => account::save_preferences(&request, &form).await,
         Page::AccountTotp() => totp::post(&request, &form).await,
         Page::AccountSummary() => summary_settings::save(&request, &form).await,
+        Page::AccountIdentity() => external_sign_in::disconnect(&request, &form).await,
         Page::AccountPasskeys() => passkeys::post(&request, &form).await,
         Page::AccountList() => account_lists::save_list_preferences(&request, &form).await,
         Page::AccountPins() => account_lists::pin_check(&request, &form).await,
@@ -197,6 +202,8 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
         | Page::Search()
         | Page::Events(_)
         | Page::AccountPasskeyOptions()
+        | Page::LoginProvider(_)
+        | Page::LoginCallback()
         | Page::PublicStatus(_)
         | Page::Check(_)
         | Page::Log(_)
@@ -363,12 +370,15 @@ async fn handle_page(
     if matches!(request.page, Page::Events(_)) {
         return live_updates::handle_request(request, &head.headers).await;
     }
+    let is_external = matches!(request.page, Page::LoginProvider(_) | Page::LoginCallback());
     let back = request.list_return();
     let done = if is_form && matches!(request.page, Page::Import()) {
         import::receive(request, &head.headers, body).await?
     } else if is_form {
         let form = FormData::read(body, budget, &dashboard.response_writer).await?;
         dispatch_post(request, form).await?
+    } else if is_external {
+        external_sign_in::respond(&request, &head.headers, jar).await?
     } else {
         match request.viewer.is_anonymous() {
             true => {
@@ -389,11 +399,19 @@ async fn handle_page(
         }
         PageResponse::SignIn { token, mark, to } => {
             let mut reply = with_cookie(reply::see_other(&to), &jar.set_session(&token));
+            if is_external {
+                reply::add_header(&mut reply, SET_COOKIE, &jar.clear_pending_sign_in());
+            }
             if let Some(mark) = mark {
                 reply::add_header(&mut reply, SET_COOKIE, &jar.set_mark(&mark));
             }
             Ok(reply)
         }
+        PageResponse::BeginSignIn { url, flow } => Ok(with_cookie(
+            reply::see_other(&url),
+            &jar.set_pending_sign_in(&flow),
+        )),
+        PageResponse::RedirectToProvider(url) => Ok(reply::with_no_store(reply::see_other(&url))),
         PageResponse::SignOut(to) => {
             let mut reply = with_cookie(reply::see_other(&to), &jar.clear_session());
             reply::set_header(&mut reply, CLEAR_SITE_DATA, "\"cache\"");

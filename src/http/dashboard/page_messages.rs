@@ -68,6 +68,14 @@ const FLASH_MESSAGES: &[FlashMessage] = &[
         text: "Passkey removed. It no longer signs you in.",
     },
     FlashMessage {
+        code: "connected",
+        text: "Account connected. You can sign in at the provider.",
+    },
+    FlashMessage {
+        code: "disconnected",
+        text: "Account disconnected. The provider no longer signs you in.",
+    },
+    FlashMessage {
         code: "summary-on",
         text: "Saved. The next summary comes when the period is over.",
     },

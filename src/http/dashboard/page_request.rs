@@ -234,6 +234,11 @@ impl PageRequest {
         .to_string()
     }
 
+    /// URL of a page with the scheme and host of this server.
+    pub(crate) fn absolute_url(&self, page: &Page) -> String {
+        format!("{}{page}", self.base_url().as_str())
+    }
+
     /// Link to the list that the viewer came from.
     pub(crate) fn list_return(&self) -> ListReturn {
         ListReturn::parse(self.query.get("back"), self.viewer.list_preferences)

@@ -35,6 +35,15 @@ pub(crate) enum PageResponse {
         /// Path and query of the redirect.
         to: String,
     },
+    /// Redirect to a provider, at which the user signs in.
+    BeginSignIn {
+        /// URL of the provider.
+        url: String,
+        /// Value of the cookie that the browser returns with.
+        flow: String,
+    },
+    /// Redirect to a provider, at which the user signs out.
+    RedirectToProvider(String),
     /// Sign out, and redirect to a URL of this server or of the proxy.
     SignOut(String),
     /// File to download, generated while it is sent.

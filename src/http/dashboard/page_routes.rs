@@ -179,6 +179,10 @@ pages! {
     SecondStep() of Scope::Server, ["login" "code"], get Public, post Public;
     /// Signs in with a passkey.
     LoginPasskey() of Scope::Server, ["login" "passkey"], get Public, post Public;
+    /// Starts signing in at a provider, or connecting an account with it.
+    LoginProvider(number: u64) of Scope::Server, ["login" "provider" number], get Public;
+    /// Receives the browser from a provider.
+    LoginCallback() of Scope::Server, ["login" "callback"], get Public;
     /// Signs out.
     Logout() of Scope::Server, ["logout"], post Public;
     /// Creates the first owner, with a code that is entered.
@@ -271,6 +275,8 @@ pages! {
     AccountPasskeys() of Scope::Server, ["account" "passkeys"], get SignedIn, post SignedIn;
     /// Options for the browser that creates a passkey.
     AccountPasskeyOptions() of Scope::Server, ["account" "passkeys" "options"], get SignedIn;
+    /// Disconnects the account from its provider.
+    AccountIdentity() of Scope::Server, ["account" "identity"], post SignedIn;
     /// Settings of summaries by mail.
     AccountSummary() of Scope::Server, ["account" "summary"], get SignedIn, post SignedIn;
     /// Saves the list preferences of the viewer.

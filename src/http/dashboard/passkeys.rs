@@ -1,7 +1,6 @@
 //! Passkeys of the viewer: a page that lists, adds and removes them.
 
 mod authenticator_data;
-pub(super) mod challenges;
 mod relying_party;
 pub(super) mod sign_in;
 
@@ -66,7 +65,7 @@ pub(super) fn show_options(request: &PageRequest) -> Result<PageResponse, PageEr
     let party = RelyingParty::of(request.base_url()).ok_or_else(PageError::not_found)?;
     Ok(PageResponse::Json(party.creation_options(
         user,
-        &request.dashboard.passkey_challenges,
+        &request.dashboard.sign_in_challenges,
         request.handle().random(),
         request.handle().clock().uptime(),
     )))
@@ -185,7 +184,7 @@ fn created_passkey(request: &PageRequest, user: &User, form: &FormData) -> Resul
     let created = party.verify_creation(
         form.get("response"),
         user,
-        &request.dashboard.passkey_challenges,
+        &request.dashboard.sign_in_challenges,
         request.handle().clock().uptime(),
     );
     match created {

@@ -247,7 +247,7 @@ async fn create_user(
 }
 
 /// Returns the reason why a name can be mistaken for another one.
-fn find_confusable_name(dashboard: &DashboardState, name: &UserName) -> Option<String> {
+pub(super) fn find_confusable_name(dashboard: &DashboardState, name: &UserName) -> Option<String> {
     name.lookalike_reason()
         .map(|deception| deception.to_string())
         .or_else(|| {

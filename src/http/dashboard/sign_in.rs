@@ -6,6 +6,7 @@ use std::time::Duration;
 use askama::Template;
 use hyper::Uri;
 
+use super::external_sign_in::ProviderLink;
 use super::form_data::FormData;
 use super::layout::Layout;
 use super::page_error::PageError;
@@ -16,7 +17,7 @@ use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight};
 use super::proxy_auth::ProxyAuth;
 use super::sign_in_limit::{AttemptSource, SignInAttempt};
 use super::viewer::SignedInUser;
-use super::{DashboardState, passkeys, second_step};
+use super::{DashboardState, external_sign_in, passkeys, second_step};
 use crate::domain::formatting::{TimeFormatter, format_count};
 use crate::domain::project::SecretHash;
 use crate::domain::user::session::Session;
@@ -48,6 +49,9 @@ struct SignInPage<'a> {
     is_plaintext: bool,
     /// URL of the form for passkeys. `None` if this address allows none.
     passkey: Option<String>,
+    providers: Vec<ProviderLink>,
+    /// Provider that the user may sign out of, too.
+    left: Option<ProviderLink>,
 }
 
 /// Renders the form, or redirects a signed-in user.
@@ -80,6 +84,8 @@ fn render_form(request: &PageRequest, name: &str, next: &str, error: Option<&str
         is_plaintext,
         passkey: passkeys::are_supported(request.base_url())
             .then(|| request.page_url(&Page::LoginPasskey())),
+        providers: external_sign_in::provider_links(request, next),
+        left: external_sign_in::left_provider(request),
     })
     .without_caching()
 }
@@ -278,7 +284,7 @@ pub(super) fn redirect_with_new_mark(
 }
 
 /// Renders the first step again, with an error.
-pub(super) fn restart_sign_in(request: &PageRequest, why: &'static str) -> PageResponse {
+pub(super) fn restart_sign_in(request: &PageRequest, why: &str) -> PageResponse {
     render_form(request, "", "", Some(why))
         .with_invalid_form()
         .into()
@@ -311,6 +317,13 @@ pub(super) async fn sign_out(request: &PageRequest) -> Result<PageResponse, Page
             "signed out"
         );
     }
+    let left = match &request.viewer.signed_in {
+        Some(SignedInUser {
+            user,
+            session: Some(_),
+        }) => external_sign_in::sign_out_link(request, user).await,
+        _ => None,
+    };
     let by_proxy = matches!(
         &request.viewer.signed_in,
         Some(SignedInUser { session: None, .. })
@@ -323,7 +336,10 @@ pub(super) async fn sign_out(request: &PageRequest) -> Result<PageResponse, Page
         .and_then(ProxyAuth::logout_url)
         .filter(|_| by_proxy);
     Ok(PageResponse::SignOut(logout_url.map_or_else(
-        || request.page_url(&Page::Login()),
+        || {
+            let login = request.page_url(&Page::Login());
+            left.map_or_else(|| login.clone(), |number| format!("{login}?left={number}"))
+        },
         |logout| logout.url.as_ref().into(),
     )))
 }

@@ -419,6 +419,7 @@ pub(super) fn convert_user(
         password,
         second_factor,
         passkeys: [].into(),
+        identity: None,
         owner,
         projects,
         preferences: preferences.unwrap_or_default(),

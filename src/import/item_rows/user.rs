@@ -18,7 +18,9 @@ use crate::domain::user::second_factor::TotpSecret;
 use crate::domain::user::summary::{
     MAX_FAILURE_CHARS, MAX_SUMMARY_PROJECTS, SummaryInterval, SummarySettings, SummarySubscription,
 };
-use crate::domain::user::{Membership, Passkey, SecondFactor, Theme, UserName, UserPreferences};
+use crate::domain::user::{
+    ExternalIdentity, Membership, Passkey, SecondFactor, Theme, UserName, UserPreferences,
+};
 use crate::util::password;
 
 /// A user that is imported.
@@ -31,6 +33,9 @@ pub struct ImportUserRow {
     second: Option<SecondFactorRow>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     passkeys: Vec<PasskeyRow>,
+    /// Issuer and subject.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    identity: Option<(String, String)>,
     owner: bool,
     projects: Vec<(Uuid, String)>,
     #[serde(rename = "taste")]
@@ -246,6 +251,9 @@ impl From<ImportedUser> for ImportUserRow {
                 .map(|password| password.as_str().into()),
             second: user.second_factor.map(Into::into),
             passkeys: user.passkeys.iter().map(Into::into).collect(),
+            identity: user
+                .identity
+                .map(|identity| (identity.issuer().into(), identity.subject().into())),
             owner: user.owner,
             projects: user
                 .projects
@@ -285,6 +293,12 @@ impl ImportUserRow {
                 .into_iter()
                 .map(PasskeyRow::into_passkey)
                 .collect::<Result<_, _>>()?,
+            identity: self
+                .identity
+                .map(|(issuer, subject)| {
+                    ExternalIdentity::new(&issuer, &subject).ok_or("invalid identity of a user")
+                })
+                .transpose()?,
             owner: self.owner,
             projects: self
                 .projects

@@ -112,6 +112,7 @@ fn user(place: usize) -> ImportedUser {
         password: None,
         second_factor: None,
         passkeys: [].into(),
+        identity: None,
         owner: true,
         projects,
         preferences,

@@ -12,7 +12,8 @@ use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
 use crate::domain::user::session::Session;
 use crate::domain::user::summary::{SummaryInterval, SummarySettings, SummarySubscription};
 use crate::domain::user::{
-    Grant, Membership, PasswordHash, ProjectMemberships, Theme, User, UserName, UserPreferences,
+    ExternalIdentity, Grant, Membership, PasswordHash, ProjectMemberships, Theme, User, UserName,
+    UserPreferences,
 };
 
 fn users() -> [User; 2] {
@@ -51,6 +52,7 @@ fn users() -> [User; 2] {
             pinned: [Uuid::from_u128(7)].into(),
             filters: SavedFilters::from_stored(SavedFilter::new("Down", "?status=down")).unwrap(),
         },
+        identity: ExternalIdentity::new("https://id", "u"),
         summary: Some(SummarySubscription {
             settings: SummarySettings {
                 interval: SummaryInterval::Weekly,
@@ -79,6 +81,7 @@ fn users() -> [User; 2] {
         passkeys: [].into(),
         grant,
         preferences: UserPreferences::default(),
+        identity: None,
         summary: None,
         disabled: true,
         ..owner.clone()
@@ -189,6 +192,7 @@ fn rows_of_users_stay_readable() {
         let [mut owner, mut other] = users();
         owner.passkeys = Box::default();
         owner.summary = None;
+        owner.identity = None;
         if version < 4 {
             (owner.preferences.pinned, owner.preferences.filters) =
                 (Box::default(), SavedFilters::default());
@@ -256,18 +260,18 @@ const VERSION_4: [&str; 5] = [
 /// Version 5 of users.
 const NEWEST: [&str; 5] = [
     concat!(
-        "05dc0011c41000000000000000070000000000000007a6c5bd6f666965ab246172676f6e32696424",
+        "05dc0012c41000000000000000070000000000000007a6c5bd6f666965ab246172676f6e32696424",
         "78c0ab4575726f70652f52696761a46461726bc2ce004c4b40c293dc001405050505050505050505",
         "05050505050505050505ce038444c092dc0020020202020202020202020202020202020202020202",
         "0202020202020202020202dc00200303030303030303030303030303030303030303030303030303",
         "030303030303a52d6c617374cd03e8ce005b8d8091c4100000000000000000000000000000000791",
         "92a4446f776eac3f7374617475733d646f776e91969201ccc8a570686f6e6592cca50109ce006acf",
         "c0ce007a120096a67765656b6c79ad7a406578616d706c652e6f726791c410000000000000000000",
-        "00000000000003ce002dc6c0ce003d0900a466756c6c",
+        "00000000000003ce002dc6c0ce003d0900a466756c6c92aa68747470733a2f2f6964a175",
     ),
     concat!(
-        "05dc0011c41000000000000000070000000000000007a3626f62c0929201c39203c2c0a673797374",
-        "656dc3ce004c4b40c3c0c0c0ce005b8d80909090c0",
+        "05dc0012c41000000000000000070000000000000007a3626f62c0929201c39203c2c0a673797374",
+        "656dc3ce004c4b40c3c0c0c0ce005b8d80909090c0c0",
     ),
     VERSION_1[2],
     VERSION_1[3],

@@ -13,7 +13,8 @@ use overdue::domain::user::passkey::{
 use overdue::domain::user::second_factor::{SecondFactor, SecondFactorProof, TotpSecret};
 use overdue::domain::user::summary::{SummaryInterval, SummaryPeriod, SummarySettings};
 use overdue::domain::user::{
-    Grant, Membership, PasswordHash, ProjectMemberships, Theme, UserName, UserPreferences,
+    ExternalIdentity, Grant, Membership, PasswordHash, ProjectMemberships, Theme, UserName,
+    UserPreferences,
 };
 use overdue::engine::command::CommandError;
 use overdue::engine::command::user::{
@@ -37,6 +38,8 @@ struct ModelUser {
     second_factor: Option<([u8; 20], u64, Vec<[u8; 32]>)>,
     /// Identifiers and counters of the passkeys.
     passkeys: Vec<(Vec<u8>, u32)>,
+    /// Issuer and subject.
+    identity: Option<(String, String)>,
     /// Subscription to summaries.
     summary: Option<ModelSummary>,
     /// `None` for an owner; otherwise the projects, true for a member.
@@ -119,6 +122,7 @@ impl ModelUsers {
                         password,
                         second_factor: None,
                         passkeys: Vec::new(),
+                        identity: None,
                         summary: None,
                         projects,
                         is_dark: false,
@@ -197,6 +201,7 @@ impl ModelUsers {
                                 password,
                                 second_factor: None,
                                 passkeys: Vec::new(),
+                                identity: None,
                                 summary: None,
                                 projects: None,
                                 is_dark,
@@ -249,6 +254,12 @@ impl ModelUsers {
                                 *last = *counter;
                             }
                             _ => return reject(UserCommandError::SignInRefused),
+                        }
+                    }
+                    SignInProof::Provider(identity) => {
+                        self.check_sign_in(*user, None)?;
+                        if self.users[user].identity != Some(identity_parts(identity)) {
+                            return reject(UserCommandError::SignInRefused);
                         }
                     }
                 }
@@ -368,6 +379,16 @@ impl ModelUsers {
             }
             Some(PasskeyChange::RemoveAll) => user.passkeys.clear(),
             None => {}
+        }
+        if let Some(identity) = &changes.identity {
+            let parts = identity.as_ref().map(identity_parts);
+            let is_taken = |(other, user): (&u64, &ModelUser)| {
+                *other != id && parts.is_some() && user.identity == parts
+            };
+            if self.users.iter().any(is_taken) {
+                return reject(UserCommandError::IdentityTaken);
+            }
+            user.identity = parts;
         }
         if let Some(password) = &changes.password {
             user.password = Some(password.as_str().into());
@@ -538,6 +559,7 @@ fn model_user_of(user: &overdue::domain::user::User) -> ModelUser {
             .iter()
             .map(|passkey| (passkey.id.as_bytes().to_vec(), passkey.counter))
             .collect(),
+        identity: user.identity.as_ref().map(identity_parts),
         summary: user.summary.as_ref().map(|summary| ModelSummary {
             interval: summary.settings.interval,
             address: summary.settings.address.as_str().into(),
@@ -549,6 +571,10 @@ fn model_user_of(user: &overdue::domain::user::User) -> ModelUser {
         is_dark: user.preferences.theme == Theme::Dark,
         disabled: user.disabled,
     }
+}
+
+fn identity_parts(identity: &ExternalIdentity) -> (String, String) {
+    (identity.issuer().into(), identity.subject().into())
 }
 
 fn second_factor_parts(second_factor: &SecondFactor) -> ([u8; 20], u64, Vec<[u8; 32]>) {
@@ -612,6 +638,11 @@ const PASSWORDS: [&str; 3] = [
     "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$BBBBBBBBBBBBBBBBBBBBBA",
     "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$CCCCCCCCCCCCCCCCCCCCCA",
 ];
+
+fn external_identity(rng: &SeededRng) -> ExternalIdentity {
+    let subject = rng.pick(&["one", "two", "three"]);
+    ExternalIdentity::new("https://id.example.org", subject).unwrap()
+}
 
 fn summary_settings(rng: &SeededRng) -> SummarySettings {
     SummarySettings {
@@ -704,6 +735,7 @@ pub(crate) fn random_command(
                 password: rng.optional(20, password),
                 second_factor: rng.optional(20, |rng| rng.optional(70, |rng| second_factor(rng))),
                 passkeys: rng.optional(40, passkey_change),
+                identity: rng.optional(30, |rng| rng.optional(70, external_identity)),
                 grant: rng.optional(30, grant),
                 preferences: rng.optional(30, preferences),
                 summary: rng.optional(30, |rng| rng.optional(70, summary_settings)),
@@ -775,6 +807,8 @@ pub(crate) fn random_command(
                     rehashed: rng.optional(20, password),
                     second_factor: rng.optional(80, proof),
                 }
+            } else if rng.chance(30) {
+                SignInProof::Provider(external_identity(rng))
             } else {
                 let known = model.users.get(&user.0).map(|user| &user.passkeys);
                 let known = known.filter(|known| !known.is_empty() && rng.chance(80));

@@ -18,6 +18,8 @@ pub(super) struct Browser<'a> {
     pub(super) cookie: Option<String>,
     /// Cookie of a browser in which a user has signed in before.
     pub(super) mark: Option<String>,
+    /// Cookie of a sign-in at a provider.
+    pub(super) pending: Option<String>,
     pub(super) headers: Vec<(String, String)>,
 }
 
@@ -27,6 +29,7 @@ impl<'a> Browser<'a> {
             server,
             cookie: None,
             mark: None,
+            pending: None,
             headers: Vec::new(),
         }
     }
@@ -89,7 +92,8 @@ impl<'a> Browser<'a> {
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        for cookie in self.cookie.iter().chain(&self.mark) {
+        let cookies = self.cookie.iter().chain(&self.mark);
+        for cookie in cookies.chain(&self.pending) {
             head.push_str(&format!("Cookie: {cookie}\r\n"));
         }
         if method == "POST" {
@@ -109,6 +113,8 @@ impl<'a> Browser<'a> {
             let pair = cookie.split(';').next().unwrap().to_owned();
             let kept = if pair.contains("overdue-known=") {
                 &mut self.mark
+            } else if pair.contains("overdue-pending=") {
+                &mut self.pending
             } else {
                 &mut self.cookie
             };

@@ -53,13 +53,18 @@ async fn every_page_sends_the_same_headers_and_reading_it_changes_nothing() {
         let path = path(&page, &project, &check, &channel);
         for method in ["GET", "HEAD"] {
             let answer = browse(&server, method, &path, &[]).await;
-            // An example names no user, key, link or status page, there are no accounts here, and passkeys
-            // need HTTPS.
+            // An example names no user, key, link or status page, there are no accounts and providers here,
+            // and passkeys need HTTPS.
             let names_nothing = path.contains("/0000")
                 || path.ends_with("/0/")
-                || ["/account/", "/login/passkey/", "/status/"]
-                    .iter()
-                    .any(|start| path.starts_with(start))
+                || [
+                    "/account/",
+                    "/login/passkey/",
+                    "/login/callback/",
+                    "/status/",
+                ]
+                .iter()
+                .any(|start| path.starts_with(start))
                 || matches!(page, Page::EditStatusPage(..));
             let expected = match page.get() {
                 Some(_) if names_nothing => &[404, 303][..],

@@ -237,6 +237,7 @@ fn action_of_changes(changes: &UserChanges) -> Option<AuditAction> {
         password,
         second_factor,
         passkeys,
+        identity,
         grant,
         preferences: _,
         summary: _,
@@ -245,6 +246,7 @@ fn action_of_changes(changes: &UserChanges) -> Option<AuditAction> {
     let is_account_changed = name.is_some()
         || second_factor.is_some()
         || passkeys.is_some()
+        || identity.is_some()
         || grant.is_some()
         || disabled.is_some();
     match (is_account_changed, password) {

@@ -20,8 +20,8 @@ use uuid::Uuid;
 use webpki::RawPublicKeyEntity;
 
 use super::super::browser_security::origin_text;
+use super::super::challenges::{ChallengeError, ChallengePurpose, SignInChallenges};
 use super::authenticator_data::AuthenticatorData;
-use super::challenges::{ChallengeError, ChallengePurpose, PasskeyChallenges};
 use crate::domain::user::User;
 use crate::domain::user::passkey::{Passkey, PasskeyId, PasskeyPublicKey};
 use crate::http::common::request::BaseUrl;
@@ -180,7 +180,7 @@ impl RelyingParty {
     pub(super) fn creation_options(
         &self,
         user: &User,
-        challenges: &PasskeyChallenges,
+        challenges: &SignInChallenges,
         random: &Random,
         now: Duration,
     ) -> String {
@@ -214,7 +214,7 @@ impl RelyingParty {
     /// Options of `navigator.credentials.get()` in JSON.
     pub(super) fn request_options(
         &self,
-        challenges: &PasskeyChallenges,
+        challenges: &SignInChallenges,
         random: &Random,
         now: Duration,
     ) -> String {
@@ -236,7 +236,7 @@ impl RelyingParty {
         &self,
         text: &str,
         user: &User,
-        challenges: &PasskeyChallenges,
+        challenges: &SignInChallenges,
         now: Duration,
     ) -> Result<CreatedPasskey, PasskeyError> {
         let Attestation { id, response } =
@@ -280,7 +280,7 @@ impl RelyingParty {
         &self,
         assertion: &Assertion,
         passkey: &Passkey,
-        challenges: &PasskeyChallenges,
+        challenges: &SignInChallenges,
         now: Duration,
     ) -> Result<u32, PasskeyError> {
         let response = &assertion.response;

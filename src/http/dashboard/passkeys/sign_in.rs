@@ -17,7 +17,7 @@ pub(in crate::http::dashboard) fn show_options(
 ) -> Result<PageResponse, PageError> {
     let party = RelyingParty::of(request.base_url()).ok_or_else(PageError::not_found)?;
     Ok(PageResponse::Json(party.request_options(
-        &request.dashboard.passkey_challenges,
+        &request.dashboard.sign_in_challenges,
         request.handle().random(),
         request.handle().clock().uptime(),
     )))
@@ -55,7 +55,7 @@ pub(in crate::http::dashboard) async fn post(
     let verified = party.verify_assertion(
         &assertion,
         passkey,
-        &request.dashboard.passkey_challenges,
+        &request.dashboard.sign_in_challenges,
         request.handle().clock().uptime(),
     );
     let counter = match verified {

@@ -40,6 +40,7 @@ struct UserPage {
     is_disabled_owner: bool,
     has_second_factor: bool,
     passkeys: usize,
+    is_connected: bool,
     asks_password: bool,
 }
 
@@ -102,6 +103,7 @@ fn render_page(
         is_disabled_owner: user.disabled && user.grant.is_owner(),
         has_second_factor: user.second_factor.is_some(),
         passkeys: user.passkeys.len(),
+        is_connected: user.identity.is_some(),
         asks_password: needs_password(request),
     };
     let html = HtmlPage::from_template(&one);
@@ -144,7 +146,10 @@ async fn check_confirmation(
     form: &FormData,
 ) -> Result<Option<UserFormErrors>, PageError> {
     let does = form.get("do");
-    let is_button = matches!(does, "link" | "reset-totp" | "reset-passkeys");
+    let is_button = matches!(
+        does,
+        "link" | "reset-totp" | "reset-passkeys" | "reset-identity"
+    );
     if is_button && is_own_account(request, user) {
         let reason = "change your own password, second factor and passkeys on your account page";
         return Ok(Some(UserFormErrors {
@@ -224,6 +229,10 @@ pub(in crate::http::dashboard) async fn post(
             passkeys: Some(PasskeyChange::RemoveAll),
             ..UserChanges::default()
         },
+        "reset-identity" => UserChanges {
+            identity: Some(None),
+            ..UserChanges::default()
+        },
         "enable" => UserChanges {
             disabled: Some(false),
             ..UserChanges::default()
@@ -274,6 +283,7 @@ pub(in crate::http::dashboard) async fn post(
         match form.get("do") {
             "reset-totp" => "removed the second factor of",
             "reset-passkeys" => "removed the passkeys of",
+            "reset-identity" => "removed the provider of",
             _ => "changed",
         },
         &user,

@@ -225,6 +225,10 @@ impl WorkingState {
                     password: imported.password.clone(),
                     second_factor: imported.second_factor.clone(),
                     passkeys: imported.passkeys.clone(),
+                    identity: imported
+                        .identity
+                        .clone()
+                        .filter(|identity| self.state.users.by_identity(identity).is_none()),
                     grant: if imported.owner {
                         Grant::Owner
                     } else {

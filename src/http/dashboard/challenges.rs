@@ -1,10 +1,13 @@
-//! Challenges that a passkey signs. A challenge names its time and purpose and is authenticated, so
-//! nothing is stored for it until it is used: clients that only ask for challenges take no memory.
+//! Challenges of sign-ins: a passkey signs one, and a provider returns one. A challenge names its
+//! time and purpose and is authenticated, so nothing is stored for it until it is used: clients
+//! that only ask for challenges take no memory.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
@@ -12,8 +15,10 @@ use crate::domain::ids::UserId;
 use crate::util::random::Random;
 use crate::util::sync::lock;
 
-/// Time for which a challenge can be signed: see [limits](crate::docs::limits).
-const LIFETIME: Duration = Duration::from_secs(300);
+/// Time for which a passkey can sign a challenge: see [limits](crate::docs::limits).
+const PASSKEY_LIFETIME: Duration = Duration::from_secs(300);
+/// Time for a sign-in at a provider: see [limits](crate::docs::limits).
+const PROVIDER_LIFETIME: Duration = Duration::from_secs(900);
 /// Maximum number of used challenges that are remembered. Above it no challenge is accepted until
 /// the oldest has expired: see [limits](crate::docs::limits).
 const MAX_USED: usize = 10_000;
@@ -23,22 +28,36 @@ const TIME_LENGTH: usize = 8;
 /// Purpose of a challenge. It is not accepted for another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ChallengePurpose {
-    /// Signing in. The user is not known yet.
+    /// Signing in with a passkey. The user is not known yet.
     SignIn,
     /// Adding a passkey to this user.
     Registration(UserId),
+    /// Signing in at the provider with this number.
+    ProviderSignIn(u64),
+    /// Connecting this user with the provider of this number.
+    ProviderConnection(u64, UserId),
 }
 
 impl ChallengePurpose {
     /// Bytes that identify the purpose.
-    fn to_bytes(self) -> [u8; 9] {
-        let (kind, id) = match self {
-            Self::SignIn => (0, 0),
-            Self::Registration(UserId(id)) => (1, id),
+    fn to_bytes(self) -> [u8; 17] {
+        let (kind, provider, user) = match self {
+            Self::SignIn => (0, 0, 0),
+            Self::Registration(UserId(id)) => (1, 0, id),
+            Self::ProviderSignIn(provider) => (2, provider, 0),
+            Self::ProviderConnection(provider, UserId(id)) => (3, provider, id),
         };
-        let mut bytes = [kind; 9];
-        bytes[1..].copy_from_slice(&id.to_le_bytes());
+        let mut bytes = [kind; 17];
+        bytes[1..9].copy_from_slice(&provider.to_le_bytes());
+        bytes[9..].copy_from_slice(&user.to_le_bytes());
         bytes
+    }
+
+    fn lifetime(self) -> Duration {
+        match self {
+            Self::SignIn | Self::Registration(_) => PASSKEY_LIFETIME,
+            Self::ProviderSignIn(_) | Self::ProviderConnection(..) => PROVIDER_LIFETIME,
+        }
     }
 }
 
@@ -47,7 +66,7 @@ impl ChallengePurpose {
 pub(super) enum ChallengeError {
     /// Forged, from before a restart, or for another purpose.
     Unknown,
-    /// Older than [`LIFETIME`].
+    /// Older than its lifetime.
     Expired,
     /// Used before.
     Used,
@@ -57,14 +76,14 @@ pub(super) enum ChallengeError {
 
 /// Creates challenges, and accepts each of them once. Times are uptimes. A restart invalidates all
 /// challenges.
-pub(in crate::http::dashboard) struct PasskeyChallenges {
+pub(super) struct SignInChallenges {
     key: [u8; 64],
     /// Nonces of used challenges, with the time at which they expire.
     used: Mutex<HashMap<[u8; NONCE_LENGTH], Duration>>,
 }
 
-impl PasskeyChallenges {
-    pub(in crate::http::dashboard) fn new(random: &Random) -> Self {
+impl SignInChallenges {
+    pub(super) fn new(random: &Random) -> Self {
         Self {
             key: random.bytes(),
             used: Mutex::default(),
@@ -114,6 +133,17 @@ impl PasskeyChallenges {
         Ok(())
     }
 
+    /// Secret that belongs to a challenge, for this use: 43 characters of URL-safe base64.
+    pub(super) fn derive(&self, challenge: &[u8], usage: &str) -> String {
+        // No MAC of a challenge begins with this byte, which is no purpose.
+        let mac = Hmac::<Sha256>::new(&self.key.into())
+            .chain_update([0xff])
+            .chain_update(usage)
+            .chain_update([0xff])
+            .chain_update(challenge);
+        BASE64_URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())
+    }
+
     /// Returns the nonce of an authentic challenge, and the time at which it expires.
     fn read(
         &self,
@@ -128,7 +158,7 @@ impl PasskeyChallenges {
         let mac = self.mac(purpose, nonce, *time);
         mac.verify_slice(code)
             .map_err(|_| ChallengeError::Unknown)?;
-        let expires = Duration::from_secs(u64::from_le_bytes(*time)) + LIFETIME;
+        let expires = Duration::from_secs(u64::from_le_bytes(*time)) + purpose.lifetime();
         if now < expires {
             Ok((*nonce, expires))
         } else {
@@ -164,7 +194,7 @@ mod tests {
     #[test]
     fn a_challenge_is_accepted_once_for_its_purpose_within_five_minutes() {
         let random = Random::seeded(1);
-        let challenges = PasskeyChallenges::new(&random);
+        let challenges = SignInChallenges::new(&random);
         let challenge = challenges.create(SIGN_IN, &random, secs(1000));
         for (now, expected) in [
             (1000, Ok(())),
@@ -183,7 +213,7 @@ mod tests {
             Err(ChallengeError::Used)
         );
         let of_ann = challenges.create(ANN, &random, secs(1000));
-        let others = PasskeyChallenges::new(&random);
+        let others = SignInChallenges::new(&random);
         assert_eq!(challenges.verify(ANN, &of_ann, secs(1000)), Ok(()));
         for (challenges, purpose) in [(&challenges, SIGN_IN), (&challenges, BOB), (&others, ANN)] {
             assert_eq!(
@@ -195,9 +225,44 @@ mod tests {
     }
 
     #[test]
+    fn a_sign_in_at_a_provider_has_a_quarter_of_an_hour_and_secrets_of_its_own() {
+        let random = Random::seeded(1);
+        let challenges = SignInChallenges::new(&random);
+        let purpose = ChallengePurpose::ProviderSignIn(1);
+        let challenge = challenges.create(purpose, &random, secs(0));
+        assert_eq!(challenges.verify(purpose, &challenge, secs(899)), Ok(()));
+        assert_eq!(
+            challenges.verify(purpose, &challenge, secs(900)),
+            Err(ChallengeError::Expired)
+        );
+        for other in [
+            ChallengePurpose::ProviderSignIn(2),
+            ChallengePurpose::ProviderConnection(1, UserId(0)),
+            SIGN_IN,
+        ] {
+            assert_eq!(
+                challenges.verify(other, &challenge, secs(0)),
+                Err(ChallengeError::Unknown),
+                "{other:?}"
+            );
+        }
+        let secret = challenges.derive(&challenge, "pkce");
+        assert_eq!(secret.len(), 43);
+        assert_eq!(secret, challenges.derive(&challenge, "pkce"));
+        let another = challenges.create(purpose, &random, secs(0));
+        for other in [
+            challenges.derive(&challenge, "nonce"),
+            challenges.derive(&another, "pkce"),
+            SignInChallenges::new(&random).derive(&challenge, "pkce"),
+        ] {
+            assert_ne!(secret, other);
+        }
+    }
+
+    #[test]
     fn no_other_bytes_are_accepted() {
         let random = Random::seeded(1);
-        let challenges = PasskeyChallenges::new(&random);
+        let challenges = SignInChallenges::new(&random);
         let challenge = challenges.create(SIGN_IN, &random, secs(1000));
         for index in 0..challenge.len() {
             let mut changed = challenge.clone();
@@ -215,7 +280,7 @@ mod tests {
     #[test]
     fn used_challenges_are_forgotten_once_they_have_expired() {
         let random = Random::seeded(1);
-        let challenges = PasskeyChallenges::new(&random);
+        let challenges = SignInChallenges::new(&random);
         let use_one = |now| {
             let challenge = challenges.create(SIGN_IN, &random, secs(now));
             challenges.consume(SIGN_IN, &challenge, secs(now))
