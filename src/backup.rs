@@ -6,6 +6,7 @@
 //! database files. Each frame of the stream is verified as it is read.
 
 mod file;
+mod hook;
 mod scheduler;
 mod stream;
 
@@ -20,6 +21,7 @@ use crate::engine::{Handle, ServerLocation, Throttle};
 use crate::store::{DatabaseRestore, Inspection, InspectionReport, StoreError};
 use crate::util::random::Random;
 pub use file::{BackupFileWriter, open_backup, read_backup};
+pub use hook::BackupHook;
 pub use scheduler::{BackupControl, BackupFile, BackupSchedule, BackupScheduler};
 use stream::{BackupReader, BackupWriter};
 
@@ -44,6 +46,8 @@ pub enum BackupError {
     TooSlow,
     /// The backup ended with a panic, which the log shows.
     Panicked,
+    /// The backup was made, but the command that follows failed.
+    Hook(String),
 }
 
 impl fmt::Display for BackupError {
@@ -55,6 +59,7 @@ impl fmt::Display for BackupError {
             Self::Panicked => {
                 f.write_str("the program panicked while making the backup; the log shows where")
             }
+            Self::Hook(reason) => write!(f, "--backup-command failed: {reason}"),
             Self::TooSlow => write!(
                 f,
                 "it took longer than {} minutes",

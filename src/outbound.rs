@@ -25,8 +25,7 @@ use tls::TrustedRoots;
 pub(crate) use tls::pem_cause;
 
 pub use address_guard::{AddressGuard, NetworkReach, Trust};
-use command::Commands;
-pub use command::{ProcessExit, SESSION_LAUNCHER, ShellCommand, ShellCommandResult};
+pub use command::{Commands, ProcessExit, SESSION_LAUNCHER, ShellCommand, ShellCommandResult};
 pub use error::{SendError, SendStage};
 pub use http::{HttpRequest, HttpResponse, RedirectPolicy};
 pub(crate) use http2::{Http2Body, Http2Connection};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use jiff::civil::DateTime;
 
-use super::{BackupError, BackupFileWriter, lower_thread_priority, write_backup};
+use super::{BackupError, BackupFileWriter, BackupHook, lower_thread_priority, write_backup};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::{Handle, ServerLocation, Throttle};
 
@@ -34,6 +34,8 @@ pub struct BackupSchedule {
     pub interval: Duration,
     /// Number of newest backups to keep, at least 1.
     pub keep_newest: usize,
+    /// Command that runs after each backup.
+    pub hook: Option<BackupHook>,
 }
 
 /// Handle to the thread that makes scheduled backups. The thread ends soon after the handle is
@@ -111,7 +113,7 @@ impl BackupScheduler {
     /// every attempt, because it may be mounted later.
     pub fn start(handle: Handle, schedule: BackupSchedule) -> io::Result<Self> {
         let made = BackupDirectory::list(&handle, &schedule.directory);
-        let mut newest = made.ok().and_then(|made| made.newest_time(handle.now()));
+        let newest = made.ok().and_then(|made| made.newest_time(handle.now()));
         handle.metrics().enable_backups(newest);
         let (wake, woken) = mpsc::channel();
         let wake_on_move = wake.clone();
@@ -129,16 +131,18 @@ impl BackupScheduler {
             .name("backups".into())
             .spawn(move || {
                 lower_thread_priority();
-                let mut not_before = Timestamp::default();
+                let mut progress = BackupProgress {
+                    newest,
+                    not_before: Timestamp::default(),
+                    unfinished: None,
+                };
                 loop {
                     let now = handle.now();
-                    let due = newest
-                        .filter(|at| !at.is_ahead_of(now))
-                        .map_or(now, |at| at.plus_micros(to_micros(schedule.interval)));
-                    let next = due.max(not_before);
+                    let next = progress.next_attempt(&schedule, now);
                     handle.metrics().plan_backup(next);
                     let wait = next.micros_since(now);
-                    if !is_requested.swap(false, Ordering::AcqRel) && wait > 0 {
+                    let is_requested = is_requested.swap(false, Ordering::AcqRel);
+                    if !is_requested && wait > 0 {
                         match woken.recv_timeout(
                             CLOCK_POLL_INTERVAL.min(Duration::from_micros(wait.unsigned_abs())),
                         ) {
@@ -146,23 +150,7 @@ impl BackupScheduler {
                             Ok(()) | Err(RecvTimeoutError::Timeout) => continue,
                         }
                     }
-                    handle.metrics().record_backup_start(now);
-                    match run_attempt(|| create_backup(&handle, &schedule, now)) {
-                        Ok(()) => {
-                            newest = Some(now);
-                            handle.metrics().record_backup(now);
-                        }
-                        Err(error) => {
-                            not_before =
-                                now.plus_micros(to_micros(RETRY_DELAY.min(schedule.interval)));
-                            let reason = failure_reason(&error);
-                            tracing::error!(
-                                "NO BACKUP: writing to {} failed: {reason}",
-                                schedule.directory.display()
-                            );
-                            handle.metrics().record_backup_failure(now, reason);
-                        }
-                    }
+                    progress.run(&handle, &schedule, is_requested, now);
                 }
             })?;
         Ok(Self { control })
@@ -174,8 +162,78 @@ impl BackupScheduler {
     }
 }
 
+/// Progress of the scheduled backups.
+struct BackupProgress {
+    /// Start time of the newest backup.
+    newest: Option<Timestamp>,
+    /// Earliest time of the next attempt after a failure.
+    not_before: Timestamp,
+    /// Backup whose command has not succeeded yet. Only the command is run again for it, so that a
+    /// command that fails for long replaces no older backup.
+    unfinished: Option<PathBuf>,
+}
+
+impl BackupProgress {
+    /// Time at which the next backup is due, by the interval alone.
+    fn next_backup(&self, schedule: &BackupSchedule, now: Timestamp) -> Timestamp {
+        self.newest
+            .filter(|at| !at.is_ahead_of(now))
+            .map_or(now, |at| at.plus_micros(to_micros(schedule.interval)))
+    }
+
+    /// Time of the next attempt.
+    fn next_attempt(&self, schedule: &BackupSchedule, now: Timestamp) -> Timestamp {
+        let due = self.next_backup(schedule, now);
+        match self.unfinished {
+            Some(_) => self.not_before.min(due.max(now)),
+            None => due.max(self.not_before),
+        }
+    }
+
+    /// Makes a backup if one is due or requested, and runs the command. Results are reported in
+    /// the metrics and in the log.
+    fn run(
+        &mut self,
+        handle: &Handle,
+        schedule: &BackupSchedule,
+        is_requested: bool,
+        now: Timestamp,
+    ) {
+        handle.metrics().record_backup_start(now);
+        let is_due = is_requested || self.next_backup(schedule, now) <= now;
+        let made = match self.unfinished.take().filter(|_| !is_due) {
+            Some(unfinished) => Ok(unfinished),
+            None => run_attempt(|| create_backup(handle, schedule, now)).inspect(|_| {
+                self.newest = Some(now);
+            }),
+        };
+        let finished = made.and_then(|path| match &schedule.hook {
+            None => Ok(()),
+            Some(hook) => hook
+                .run(&path)
+                .inspect_err(|_| self.unfinished = Some(path)),
+        });
+        let newest = self.newest.unwrap_or(now);
+        match finished {
+            Ok(()) => handle.metrics().record_backup(newest),
+            Err(error) => {
+                self.not_before = now.plus_micros(to_micros(RETRY_DELAY.min(schedule.interval)));
+                let reason = failure_reason(&error);
+                let directory = schedule.directory.display();
+                if self.unfinished.is_some() {
+                    handle.metrics().record_backup(newest);
+                    tracing::error!("the backup in {directory} was not processed: {reason}");
+                } else {
+                    tracing::error!("NO BACKUP: writing to {directory} failed: {reason}");
+                }
+                handle.metrics().record_backup_failure(now, reason);
+            }
+        }
+    }
+}
+
 /// Makes a backup. A panic ends this attempt only; the next backup follows on schedule.
-fn run_attempt(make: impl FnOnce() -> Result<(), BackupError>) -> Result<(), BackupError> {
+fn run_attempt<T>(make: impl FnOnce() -> Result<T, BackupError>) -> Result<T, BackupError> {
     // A panic leaves a partial file, which the next attempt removes.
     catch_unwind(AssertUnwindSafe(make)).unwrap_or(Err(BackupError::Panicked))
 }
@@ -195,12 +253,12 @@ fn failure_reason(error: &BackupError) -> String {
     }
 }
 
-/// Makes a backup and removes the oldest ones beyond the limit.
+/// Makes a backup and removes the oldest ones beyond the limit. Returns its path.
 fn create_backup(
     handle: &Handle,
     schedule: &BackupSchedule,
     now: Timestamp,
-) -> Result<(), BackupError> {
+) -> Result<PathBuf, BackupError> {
     let files = BackupDirectory::list(handle, &schedule.directory)?;
     for partial in &files.partial {
         // Partial files of a server that was killed. This server makes one backup at a time.
@@ -225,7 +283,7 @@ fn create_backup(
     {
         fs::remove_file(old)?;
     }
-    Ok(())
+    Ok(path)
 }
 
 /// Backup files of this database in a directory. Files of other databases are left alone.
@@ -318,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_panic_fails_one_attempt_and_ends_no_thread() {
-        let failed = run_attempt(|| panic!("on purpose"));
+        let failed = run_attempt(|| -> Result<(), _> { panic!("on purpose") });
         assert!(matches!(failed, Err(BackupError::Panicked)), "{failed:?}");
         assert!(run_attempt(|| Ok(())).is_ok());
     }

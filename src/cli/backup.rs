@@ -8,10 +8,11 @@ use clap::Args;
 
 use super::common_args::{JsonFlag, number_parser};
 use super::data_directory::assume_owner;
+use super::session::this_program;
 use super::{CliError, table};
 use crate::admin;
 use crate::admin::backup::Backup;
-use crate::backup::{self, BackupError, BackupFileWriter, BackupInfo, BackupSchedule};
+use crate::backup::{self, BackupError, BackupFileWriter, BackupHook, BackupInfo, BackupSchedule};
 use crate::domain::formatting::format_count;
 use crate::engine::{ServerLocation, Throttle};
 use crate::store::{
@@ -58,6 +59,16 @@ pub(super) struct BackupFlags {
         requires = "backup_to"
     )]
     backup_keep: u32,
+
+    /// Shell command that runs after each scheduled backup, with its path in BACKUP_FILE, such as
+    /// one that copies it to another machine. If it fails, it is run again after ten minutes
+    #[arg(
+        long,
+        env = "OVERDUE_BACKUP_COMMAND",
+        value_name = "COMMAND",
+        requires = "backup_to"
+    )]
+    backup_command: Option<String>,
 }
 
 /// Parses a number of minutes, hours or days: at least a minute, at most a year.
@@ -87,6 +98,10 @@ impl BackupFlags {
             directory,
             interval: self.backup_every,
             keep_newest: self.backup_keep as usize,
+            hook: self.backup_command.map(|command| BackupHook {
+                command,
+                launcher: this_program(),
+            }),
         })
     }
 }

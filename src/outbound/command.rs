@@ -71,14 +71,15 @@ pub enum ProcessExit {
 }
 
 /// Runs commands, up to [`MAX_COMMANDS`] at the same time.
-pub(super) struct Commands {
+pub struct Commands {
     /// This program: see [`SESSION_LAUNCHER`].
     launcher: PathBuf,
     permits: Semaphore,
 }
 
 impl Commands {
-    pub(super) fn new(launcher: PathBuf) -> Self {
+    /// Creates the runner. `launcher`: this program, see [`SESSION_LAUNCHER`].
+    pub fn new(launcher: PathBuf) -> Self {
         Self {
             launcher,
             permits: Semaphore::new(MAX_COMMANDS),
@@ -86,7 +87,10 @@ impl Commands {
     }
 
     /// Runs a command until it exits.
-    pub(super) async fn run(&self, command: ShellCommand) -> Result<ShellCommandResult, SendError> {
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub async fn run(&self, command: ShellCommand) -> Result<ShellCommandResult, SendError> {
         run(&self.launcher, &self.permits, command).await
     }
 }

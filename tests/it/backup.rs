@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use overdue::backup::{self, BackupError, BackupSchedule, BackupScheduler};
+use overdue::backup::{self, BackupError, BackupHook, BackupSchedule, BackupScheduler};
 use overdue::domain::ids::ProjectId;
 use overdue::domain::ping::PingKind;
 use overdue::domain::timestamp::Timestamp;
@@ -310,6 +310,7 @@ fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
         directory: path.clone(),
         interval: Duration::from_secs(86_400),
         keep_newest: 2,
+        hook: None,
     };
     let keeper = BackupScheduler::start(engine.handle.clone(), intervals.clone()).unwrap();
     let begun = engine.handle.now();
@@ -372,6 +373,54 @@ fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
     engine.handle.metrics().enable_backups(None);
     let _keeper = BackupScheduler::start(engine.handle.clone(), intervals).unwrap();
     assert_eq!(newest(), newest_backup);
+}
+
+#[test]
+fn a_command_that_fails_is_run_again_for_the_same_backup() {
+    let engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("backups");
+    let runs = directory.path().join("runs");
+    let works = directory.path().join("works");
+    std::fs::create_dir(&path).unwrap();
+    let schedule = BackupSchedule {
+        directory: path.clone(),
+        interval: Duration::from_secs(86_400),
+        keep_newest: 2,
+        hook: Some(BackupHook {
+            command: format!(
+                "echo \"$BACKUP_FILE\" >> '{}'; test -e '{}'",
+                runs.display(),
+                works.display()
+            ),
+            launcher: env!("CARGO_BIN_EXE_overdue").into(),
+        }),
+    };
+    let _keeper = BackupScheduler::start(engine.handle.clone(), schedule).unwrap();
+    let run_files = || -> Vec<String> {
+        let text = std::fs::read_to_string(&runs).unwrap_or_default();
+        text.lines().map(String::from).collect()
+    };
+    let status = || engine.handle.metrics().backup_status().unwrap();
+    wait_until("it fails", || status().failing.is_some());
+    let reason = status().failing.unwrap().1;
+    assert_eq!(reason, "--backup-command failed: it exited with status 1");
+    // Twice more within the hour, for the same file. No backup is made meanwhile.
+    for count in 2..4 {
+        engine.clock.advance_secs(600);
+        wait_until("it runs again", || run_files().len() == count);
+        wait_until("it has failed", || status().running.is_none());
+    }
+    assert_eq!(names(&path).len(), 1);
+    assert!(run_files().windows(2).all(|pair| pair[0] == pair[1]));
+    std::fs::write(&works, "").unwrap();
+    engine.clock.advance_secs(600);
+    wait_until("it succeeds", || status().failing.is_none());
+    assert_eq!((names(&path).len(), run_files().len()), (1, 4));
+    // It is not run again until the next backup.
+    engine.clock.advance_secs(86_400 - 1_800);
+    wait_until("it runs for the next backup", || run_files().len() == 5);
+    assert_ne!(run_files()[4], run_files()[3]);
 }
 
 #[test]

@@ -320,3 +320,48 @@ fn a_server_makes_backups_by_itself() {
     server.stop();
     expect(&data, &["serve", "--backup-keep", "3"], 2, "--backup-to");
 }
+
+#[test]
+fn a_command_runs_after_each_backup_and_its_failure_is_reported() {
+    let (directory, data) = temp_data_directory();
+    let [backups, copies] = ["backups", "copies"].map(|name| {
+        let path = directory.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        path
+    });
+    let to = backups.to_str().unwrap();
+    let serve = |command: &str| {
+        ServerProcess::start_with(&data, &["--backup-to", to, "--backup-command", command])
+    };
+    let mut server = serve(&format!(
+        "cp \"$BACKUP_FILE\" '{}/copy.partial' && mv '{0}/copy.partial' '{0}/copy.zst'",
+        copies.display()
+    ));
+    server.find_or_wait_for("wrote backup ");
+    let copy = copies.join("copy.zst");
+    for _ in 0..600 {
+        if copy.exists() {
+            break;
+        }
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    expect(&data, &["verify", copy.to_str().unwrap()], 0, "made 2");
+    server.stop();
+    for entry in std::fs::read_dir(&backups).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    let mut server = serve("echo the disk is full >&2; exit 3");
+    let line = server.find_or_wait_for("was not processed");
+    assert!(
+        line.contains("--backup-command failed: it exited with status 3: the disk is full"),
+        "{line}"
+    );
+    assert_eq!(std::fs::read_dir(&backups).unwrap().count(), 1);
+    server.stop();
+    expect(
+        &data,
+        &["serve", "--backup-command", "true"],
+        2,
+        "--backup-to",
+    );
+}

@@ -215,6 +215,7 @@ async fn failing_backups_alert_until_one_succeeds() {
         directory: backups.clone(),
         interval: Duration::from_secs(3600),
         keep_newest: 2,
+        hook: None,
     };
     let _keeper = BackupScheduler::start(site.handle.clone(), intervals).unwrap();
     let status = || site.handle.metrics().backup_status();
