@@ -190,6 +190,7 @@ impl Notifier {
             tokio::select! {
                 () = self.handle.wait_for_outgoing() => {}
                 Some(ended) = self.in_flight.join_next_with_id() => self.finish_message(ended),
+                () = self.summaries.wait_for_end() => {}
                 () = sleep(wait) => {}
                 _ = stopped.changed() => {}
                 // Each of these tasks runs forever unless it panics. Then the whole notifier stops,

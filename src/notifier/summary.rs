@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 
 use super::scheduler::CurrentTime;
@@ -44,6 +44,8 @@ const GIVE_UP_SECS: i64 = 2 * 86_400;
 pub(super) struct Summaries {
     last_checked: Option<Duration>,
     in_flight: JoinSet<(UserId, bool)>,
+    /// Summaries that have ended and are not processed yet.
+    ended: Vec<Result<(UserId, bool), JoinError>>,
     in_progress: Vec<UserId>,
     failures: BTreeMap<UserId, FailedSummary>,
 }
@@ -72,6 +74,9 @@ impl Summaries {
     /// Starts the summaries that are due.
     pub(super) fn send(&mut self, sender: &Rc<MessageSender>, now: CurrentTime) {
         while let Some(finished) = self.in_flight.try_join_next() {
+            self.ended.push(finished);
+        }
+        for finished in std::mem::take(&mut self.ended) {
             match finished {
                 Ok((user, is_done)) => self.finish(user, is_done, now.uptime),
                 // The panic hook has logged it. The order of tasks is unknown, so all wait.
@@ -91,7 +96,7 @@ impl Summaries {
         self.last_checked = Some(now.uptime);
         for due in due_summaries(sender, now.wall) {
             if self.in_flight.len() >= MAX_IN_FLIGHT {
-                // The next round begins at once when one of them ends.
+                // The next round, which begins when one of them ends, continues.
                 self.last_checked = None;
                 break;
             }
@@ -110,6 +115,14 @@ impl Summaries {
                 let is_done = sender.send_summary(due, is_first).await;
                 (id, is_done)
             });
+        }
+    }
+
+    /// Waits until a summary ends. Never returns if none is in progress.
+    pub(super) async fn wait_for_end(&mut self) {
+        match self.in_flight.join_next().await {
+            Some(ended) => self.ended.push(ended),
+            None => std::future::pending().await,
         }
     }
 

@@ -298,7 +298,7 @@ fn pages_that_could_not_be_read_are_written_by_the_next_start_that_can() {
         assert!(open(disk.medium(), &clock, |_| {}).is_err(), "{seed}");
         disk.heal();
         let len = usize::try_from(disk.len()).unwrap();
-        disk.make_unreadable(vec![0..len]);
+        disk.make_unreadable(std::iter::once(0..len).collect());
         failed_starts += u32::from(open(disk.medium(), &clock, |_| {}).is_err());
         disk.make_unreadable(Vec::new());
         let engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());

@@ -33,11 +33,22 @@ impl SummaryFixture {
             site.execute(create_project(&Random::seeded(seed), name, 100))
                 .await;
         }
+        let mut fixture = Self {
+            site,
+            user: UserId(0),
+        };
+        fixture.user = fixture.subscribe("Ann").await;
+        fixture
+    }
+
+    /// Creates a user who gets weekly summaries of the project `Home`.
+    async fn subscribe(&self, name: &str) -> UserId {
         let memberships = ProjectMemberships::new([(MAIN, Membership::ReadOnly)]);
-        let created = site
+        let created = self
+            .site
             .execute(user_command(UserCommand::Create(NewUser {
-                uuid: site.handle.random().uuid(),
-                name: UserName::parse("Ann").unwrap(),
+                uuid: self.site.handle.random().uuid(),
+                name: UserName::parse(name).unwrap(),
                 password: None,
                 grant: Grant::Projects(memberships),
             })))
@@ -45,27 +56,21 @@ impl SummaryFixture {
         let CommandOutcome::User(user) = created else {
             panic!("{created:?}");
         };
-        let fixture = Self {
-            site,
-            user: user.id,
-        };
         let settings = SummarySettings {
             interval: SummaryInterval::Weekly,
             address: MailAddress::parse("ann@example.org").unwrap(),
             projects: [].into(),
         };
-        fixture
-            .site
-            .execute(user_command(UserCommand::Update {
-                user: fixture.user,
-                changes: UserChanges {
-                    summary: Some(Some(settings)),
-                    ..UserChanges::default()
-                },
-                request_session: None,
-            }))
-            .await;
-        fixture
+        let update = UserCommand::Update {
+            user: user.id,
+            changes: UserChanges {
+                summary: Some(Some(settings)),
+                ..UserChanges::default()
+            },
+            request_session: None,
+        };
+        self.site.execute(user_command(update)).await;
+        user.id
     }
 
     /// Creates a check that may stay silent for a month.
@@ -244,6 +249,22 @@ async fn a_restart_sends_no_summary_twice_and_one_that_was_missed() {
     site.clock.advance_secs(60);
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(mail.count("MAIL FROM"), 1);
+}
+
+#[tokio::test]
+async fn many_summaries_are_sent_one_after_the_other_without_a_pause() {
+    let mail = RecordingMailServer::start(MailScript::default()).await;
+    let fixture = SummaryFixture::start(&mail, Medium::memory()).await;
+    fixture.create_check(MAIN, 7, "a").await;
+    for number in 0..9 {
+        fixture.subscribe(&format!("user {number}")).await;
+    }
+    fixture.advance_to_hour(SENDING_HOURS);
+    // A pause of 30 seconds after each two of them would exceed the time limit.
+    let waiting = fixture.site.wait_until(|| mail.count("MAIL FROM") == 10);
+    tokio::time::timeout(Duration::from_secs(20), waiting)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
