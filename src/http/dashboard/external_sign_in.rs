@@ -224,7 +224,9 @@ async fn begin(
         provider: number,
         state: String::new(),
         connects,
-        next: request.query.get("next").into(),
+        // A long URL would exceed the limit of a cookie.
+        next: sign_in::parse_next_url(&request.dashboard, request.query.get("next"))
+            .unwrap_or_default(),
     };
     let purpose = flow.purpose(user).ok_or_else(PageError::not_found)?;
     let uptime = request.handle().clock().uptime();

@@ -238,9 +238,18 @@ async fn errors_of_the_provider_are_shown_and_other_issuers_are_refused() {
     assert_eq!(finish(&mut browser, &query).await.status, 422);
     let (fake, server) = start(|_| {}).await;
     fake.set_down(true);
-    let answer = Browser::new(&server).get(START_PATH).await;
-    assert_eq!(answer.status, 422);
-    assert!(visible_text(answer.text()).contains("Company does not answer"));
+    // It is asked again after ten seconds.
+    let discovery = "/.well-known/openid-configuration";
+    for (advance, requests) in [(0, 1), (9, 1), (1, 2)] {
+        server.clock.advance_secs(advance);
+        let answer = Browser::new(&server).get(START_PATH).await;
+        assert_eq!(answer.status, 422);
+        assert!(visible_text(answer.text()).contains("Company does not answer"));
+        assert_eq!(fake.requests(discovery), requests, "{advance}");
+    }
+    fake.set_down(false);
+    server.clock.advance_secs(10);
+    assert_eq!(Browser::new(&server).get(START_PATH).await.status, 303);
     assert_eq!(
         Browser::new(&server).get("/login/provider/1/").await.status,
         404

@@ -29,8 +29,10 @@ use crate::outbound::{
 
 /// Time after which the description and the keys of a provider are fetched again.
 const METADATA_LIFETIME: Duration = Duration::from_secs(3600);
-/// Minimum time between two fetches because of an unknown key, or after a failure.
+/// Minimum time between two fetches because of an unknown key.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(60);
+/// Time for which a provider is not asked again after a failure.
+const FAILURE_LIFETIME: Duration = Duration::from_secs(10);
 /// Maximum time of a request to a provider.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum difference of the clocks of the provider and this server, in seconds.
@@ -102,17 +104,25 @@ struct FetchedMetadata {
     at: Duration,
 }
 
+/// Result of the latest discovery of a provider.
+#[derive(Default)]
+struct Discovery {
+    fetched: Option<FetchedMetadata>,
+    /// Time of the last failure by the uptime, and its reason.
+    failure: Option<(Duration, String)>,
+}
+
 /// Client of a provider.
 pub(super) struct ProviderClient {
     pub(super) config: IdentityProvider,
-    fetched: Mutex<Option<FetchedMetadata>>,
+    discovery: Mutex<Discovery>,
 }
 
 impl ProviderClient {
     pub(super) fn new(config: IdentityProvider) -> Self {
         Self {
             config,
-            fetched: Mutex::default(),
+            discovery: Mutex::default(),
         }
     }
 
@@ -225,8 +235,8 @@ impl ProviderClient {
 
     /// URL at which a user signs out of the provider, if it is known already.
     pub(super) async fn sign_out_url(&self, back: &str) -> Option<String> {
-        let fetched = self.fetched.lock().await;
-        let metadata = &fetched.as_ref()?.metadata;
+        let discovery = self.discovery.lock().await;
+        let metadata = &discovery.fetched.as_ref()?.metadata;
         let endpoint = metadata
             .additional_metadata()
             .end_session_endpoint
@@ -246,9 +256,21 @@ impl ProviderClient {
         uptime: Duration,
         max_age: Duration,
     ) -> Result<Arc<ProviderMetadataWithLogout>, ProviderError> {
-        let mut fetched = self.fetched.lock().await;
-        if let Some(known) = fetched.as_ref().filter(|known| uptime < known.at + max_age) {
+        let mut discovery = self.discovery.lock().await;
+        let Discovery { fetched, failure } = &mut *discovery;
+        if let Some(known) = fetched.as_ref()
+            && uptime < known.at + max_age
+        {
             return Ok(Arc::clone(&known.metadata));
+        }
+        // Many clients do not wait one after the other for a provider that is down.
+        if let Some((at, reason)) = failure
+            && uptime < *at + FAILURE_LIFETIME
+        {
+            let known = fetched.as_ref();
+            return known
+                .map(|known| Arc::clone(&known.metadata))
+                .ok_or_else(|| ProviderError::Unavailable(reason.clone()));
         }
         let issuer = IssuerUrl::new(self.config.issuer.to_string())
             .map_err(|error| ProviderError::Unavailable(error.to_string()))?;
@@ -264,10 +286,11 @@ impl ProviderClient {
             }
             Err(error) => {
                 let reason = describe(&error);
-                let known = fetched.as_mut().ok_or(ProviderError::Unavailable(reason))?;
-                // The next attempt is after the interval.
-                known.at = uptime.saturating_sub(max_age) + MIN_REFRESH_INTERVAL;
-                Ok(Arc::clone(&known.metadata))
+                *failure = Some((uptime, reason.clone()));
+                let known = fetched.as_ref();
+                known
+                    .map(|known| Arc::clone(&known.metadata))
+                    .ok_or(ProviderError::Unavailable(reason))
             }
         }
     }
