@@ -19,6 +19,7 @@ mod dashboard_flags;
 mod data_directory;
 mod deliveries;
 mod discover;
+mod docs;
 mod env_variables;
 mod health;
 mod import;
@@ -153,6 +154,8 @@ enum CliCommand {
     Completions(completions::CompletionsArgs),
     /// Write the manual pages to a directory
     Man(man::ManArgs),
+    /// Write the documentation to a directory, as a web site with search
+    Docs(docs::DocsArgs),
 }
 
 /// Error of a command: one line for a person, and the exit status.
@@ -408,6 +411,7 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
         CliCommand::Health(args) => args.run(),
         CliCommand::Completions(args) => args.run(),
         CliCommand::Man(args) => args.run(),
+        CliCommand::Docs(args) => args.run(),
     };
     result.map(|()| ExitCode::SUCCESS)
 }

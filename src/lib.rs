@@ -85,6 +85,8 @@
 //! - Opening a file of an earlier release: `store::migrations`.
 //! - Sign-in and sessions: [`domain::user`], `engine::apply::user`; pages:
 //!   `http::dashboard::sign_in`, `http::dashboard::viewer`.
+//! - Documentation: pages in `http::dashboard::chapters`, static site in
+//!   `http::dashboard::docs_site`.
 //! - Sign-in at OpenID Connect providers: `http::dashboard::external_sign_in`; their file:
 //!   `config::identity_providers`; permissions by groups: `domain::user::external_identity`.
 //! - Backup and restore: [`backup`]; pauses while it runs: `engine::throttle`; in the file:

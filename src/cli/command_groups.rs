@@ -28,7 +28,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         &["export", "diff", "apply", "schema", "import"],
     ),
     ("Backup", &["backup", "restore", "verify", "compact"]),
-    ("Other", &["completions", "man", "help"]),
+    ("Other", &["completions", "man", "docs", "help"]),
 ];
 
 /// Returns the command line with its commands in groups.

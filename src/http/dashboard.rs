@@ -47,6 +47,7 @@ mod check_list;
 mod choose_password;
 mod cookie;
 mod deliveries;
+mod docs_site;
 mod export_project;
 mod external_sign_in;
 mod form_data;
@@ -112,6 +113,7 @@ use second_step::PendingSignIns;
 use sign_in_limit::SignInLimit;
 use undo::UndoHistory;
 
+pub use docs_site::write_docs_site;
 pub(crate) use page_handler::{handle_request, not_found_page};
 pub(crate) use page_routes::DashboardTarget;
 pub use page_routes::{Page, RequiredRight, Scope};

@@ -70,7 +70,7 @@ pub enum ProcessExit {
     TimedOut,
 }
 
-/// Runs commands, up to [`MAX_COMMANDS`] at the same time.
+/// Runs commands, up to four at the same time.
 pub struct Commands {
     /// This program: see [`SESSION_LAUNCHER`].
     launcher: PathBuf,

@@ -10,9 +10,8 @@ use super::layout::Layout;
 use super::page_error::PageError;
 use super::page_request::PageRequest;
 use super::page_response::{HtmlPage, PageResponse};
-use super::page_routes::{Page, PageLink};
+use super::page_routes::Page;
 use crate::docs::{CHAPTERS, Chapter};
-use crate::http::common::request::BaseUrl;
 
 #[derive(Template)]
 #[template(path = "chapters.html", config = "src/http/dashboard/askama.toml")]
@@ -31,13 +30,14 @@ struct ChapterPage {
     text: ChapterHtml,
 }
 
-struct ChapterSection {
-    id: String,
-    title: String,
+/// Section of a chapter.
+pub(super) struct ChapterSection {
+    pub(super) id: String,
+    pub(super) title: String,
 }
 
 /// HTML rendered from a chapter. The chapters are part of the program, and HTML in them is escaped.
-struct ChapterHtml(String);
+pub(super) struct ChapterHtml(String);
 
 impl fmt::Display for ChapterHtml {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,6 +54,11 @@ static PARSED_CHAPTERS: LazyLock<Vec<Vec<Event<'static>>>> = LazyLock::new(|| {
         .map(|chapter| parse_chapter(chapter.text))
         .collect()
 });
+
+/// Parsed chapters, in reading order.
+pub(super) fn parsed_chapters() -> &'static [Vec<Event<'static>>] {
+    &PARSED_CHAPTERS
+}
 
 pub(super) fn show_list(request: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(HtmlPage::from_template(&ChapterListPage {
@@ -72,7 +77,7 @@ pub(super) fn show(
         .and_then(|at| PARSED_CHAPTERS.get(at))
         .map(Vec::as_slice)
         .unwrap_or_default();
-    let text = render_chapter(events, request.base_url());
+    let text = render_chapter(events, |chapter| request.page_url(&Page::Chapter(chapter)));
     let layout = request.layout(chapter.title);
     Ok(HtmlPage::from_template(&ChapterPage {
         layout,
@@ -105,7 +110,7 @@ fn parse_chapter(text: &'static str) -> Vec<Event<'static>> {
 }
 
 /// Text of the heading that begins at `at`.
-fn heading_text(events: &[Event<'_>], at: usize) -> String {
+pub(super) fn heading_text(events: &[Event<'_>], at: usize) -> String {
     let events_in_heading = events
         .iter()
         .skip(at)
@@ -127,7 +132,8 @@ fn heading_id(title: &str) -> String {
         .collect()
 }
 
-fn list_sections(events: &[Event<'_>]) -> Vec<ChapterSection> {
+/// Sections of a chapter.
+pub(super) fn list_sections(events: &[Event<'_>]) -> Vec<ChapterSection> {
     let heading = |(at, event): (usize, &Event<'_>)| match event {
         Event::Start(Tag::Heading {
             level: HeadingLevel::H2,
@@ -142,9 +148,12 @@ fn list_sections(events: &[Event<'_>]) -> Vec<ChapterSection> {
     events.iter().enumerate().filter_map(heading).collect()
 }
 
-/// Renders a chapter. Links between files become links to pages. Of links to other files of the
-/// repository only the text remains.
-fn render_chapter(events: &[Event<'static>], base: &BaseUrl) -> ChapterHtml {
+/// Renders a chapter. Links between files become links to pages, whose addresses `address` returns.
+/// Of links to other files of the repository only the text remains.
+pub(super) fn render_chapter(
+    events: &[Event<'static>],
+    address: impl Fn(&'static Chapter) -> String,
+) -> ChapterHtml {
     let mut is_left_out = false;
     let events = events.iter().filter_map(|event| match event {
         Event::Start(Tag::Link {
@@ -153,7 +162,7 @@ fn render_chapter(events: &[Event<'static>], base: &BaseUrl) -> ChapterHtml {
             title,
             id,
         }) => {
-            let url = resolve_link(dest_url, base);
+            let url = resolve_link(dest_url, &address);
             is_left_out = url.is_none();
             let url = url?.into();
             Some(Event::Start(Tag::Link {
@@ -178,7 +187,7 @@ fn render_chapter(events: &[Event<'static>], base: &BaseUrl) -> ChapterHtml {
 }
 
 /// Target of a link in a chapter.
-fn resolve_link(url: &str, base: &BaseUrl) -> Option<String> {
+fn resolve_link(url: &str, address: impl Fn(&'static Chapter) -> String) -> Option<String> {
     if url.starts_with('#') || url.starts_with("https://") {
         return Some(url.to_owned());
     }
@@ -189,13 +198,7 @@ fn resolve_link(url: &str, base: &BaseUrl) -> Option<String> {
         });
     let slug = file.strip_suffix(".md")?;
     let chapter = CHAPTERS.iter().find(|chapter| chapter.slug == slug)?;
-    Some(format!(
-        "{}{place}",
-        PageLink {
-            base_url: base,
-            page: &Page::Chapter(chapter)
-        }
-    ))
+    Some(format!("{}{place}", address(chapter)))
 }
 
 #[cfg(test)]
@@ -203,10 +206,9 @@ mod tests {
     use super::*;
 
     fn page(chapter: &Chapter) -> String {
-        render_chapter(
-            &parse_chapter(chapter.text),
-            &"http://h/sub".parse().unwrap(),
-        )
+        render_chapter(&parse_chapter(chapter.text), |chapter| {
+            format!("/sub/docs/{}/", chapter.slug)
+        })
         .0
     }
 
@@ -222,7 +224,7 @@ mod tests {
         assert_eq!(
             render_chapter(
                 &parse_chapter("a <b onclick=x>b</b>\n\n<script>1</script>\n"),
-                &"http://h".parse().unwrap()
+                |_| String::new()
             )
             .0
             .matches("&lt;")
