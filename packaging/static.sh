@@ -21,8 +21,7 @@ aarch64-*)
         export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER="${CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER:-aarch64-linux-gnu-gcc}"
     ;;
 esac
-# Optimises more, and across all crates, which Cargo.toml leaves out for faster builds.
-export CARGO_PROFILE_RELEASE_OPT_LEVEL="${CARGO_PROFILE_RELEASE_OPT_LEVEL:-3}"
+# Optimises across all crates, which Cargo.toml leaves out for faster builds.
 export CARGO_PROFILE_RELEASE_LTO="${CARGO_PROFILE_RELEASE_LTO:-fat}"
 export CARGO_PROFILE_RELEASE_CODEGEN_UNITS="${CARGO_PROFILE_RELEASE_CODEGEN_UNITS:-1}"
 RUSTFLAGS='-C target-feature=+crt-static' cargo build --package overdue --release --locked --target "$target"
