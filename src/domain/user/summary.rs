@@ -108,7 +108,7 @@ impl SummarySubscription {
 /// Period of a summary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SummaryPeriod {
-    /// Its interval.
+    /// Length of the period.
     pub interval: SummaryInterval,
     /// Start of the period.
     pub start: Timestamp,
