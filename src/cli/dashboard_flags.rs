@@ -165,6 +165,9 @@ impl DashboardFlags {
             .auth_header_secret_file
             .as_ref()
             .map(|secret| &*secret.0);
+        if self.oidc.is_some() && self.auth == AuthMode::None {
+            return Err("--oidc has no effect with --auth none: remove one of them");
+        }
         let proxy_auth = self.auth_header.map(|header| {
             ProxyAuth::new(&header, secret, self.auth_new_users.0, self.auth_logout_url)
         });

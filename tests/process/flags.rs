@@ -20,6 +20,13 @@ fn errors_are_one_line_on_standard_error() {
             set,
         ]
     };
+    let providers = data.join("oidc.toml");
+    std::fs::write(
+        &providers,
+        "[[provider]]\nissuer = \"https://id.example.org\"\nclient-id = \"overdue\"\n",
+    )
+    .unwrap();
+    let providers = providers.to_str().unwrap().to_owned();
     let cases = [
         (vec!["prject"], 2, "there is no command 'prject'"),
         (
@@ -165,6 +172,16 @@ fn errors_are_one_line_on_standard_error() {
         ),
         (vec!["serve", "--auth", "all"], 2, "give password or none"),
         (
+            vec!["serve", "--auth", "none", "--oidc", &providers],
+            2,
+            "--oidc has no effect with --auth none",
+        ),
+        (
+            vec!["serve", "--oidc", "/nowhere/oidc.toml"],
+            2,
+            "cannot use /nowhere/oidc.toml: No such file",
+        ),
+        (
             vec!["serve", "--auth-header", "Remote-User"],
             2,
             "--trusted-proxy",
@@ -179,6 +196,7 @@ fn errors_are_one_line_on_standard_error() {
             2,
             "give a whole number from 1 to 180",
         ),
+        (vec!["serve", "--backup-command", "true"], 2, "--backup-to"),
         (
             vec!["serve", "--backup-to", "/nowhere", "--backup-every", "7"],
             2,
