@@ -209,15 +209,17 @@ impl BackupProgress {
         };
         let finished = made.and_then(|path| match &schedule.hook {
             None => Ok(()),
-            Some(hook) => hook
-                .run(&path)
-                .inspect_err(|_| self.unfinished = Some(path)),
+            Some(hook) => {
+                run_attempt(|| hook.run(&path)).inspect_err(|_| self.unfinished = Some(path))
+            }
         });
         let newest = self.newest.unwrap_or(now);
         match finished {
             Ok(()) => handle.metrics().record_backup(newest),
             Err(error) => {
-                self.not_before = now.plus_micros(to_micros(RETRY_DELAY.min(schedule.interval)));
+                // The command may have taken hours.
+                let delay = to_micros(RETRY_DELAY.min(schedule.interval));
+                self.not_before = handle.now().plus_micros(delay);
                 let reason = failure_reason(&error);
                 let directory = schedule.directory.display();
                 if self.unfinished.is_some() {
@@ -232,7 +234,8 @@ impl BackupProgress {
     }
 }
 
-/// Makes a backup. A panic ends this attempt only; the next backup follows on schedule.
+/// Makes a backup, or runs its command. A panic ends this attempt only; the next one follows on
+/// schedule.
 fn run_attempt<T>(make: impl FnOnce() -> Result<T, BackupError>) -> Result<T, BackupError> {
     // A panic leaves a partial file, which the next attempt removes.
     catch_unwind(AssertUnwindSafe(make)).unwrap_or(Err(BackupError::Panicked))
