@@ -104,57 +104,51 @@ impl ExternalSignIn {
 
 /// Links of all providers, for the sign-in page.
 pub(super) fn provider_links(request: &PageRequest, next: &str) -> Vec<ProviderLink> {
-    let Some(external) = &request.dashboard.external_sign_in else {
-        return Vec::new();
-    };
     let next = percent_encoding::utf8_percent_encode(next, percent_encoding::NON_ALPHANUMERIC);
-    (0..)
-        .zip(&external.providers)
-        .map(|(number, provider)| ProviderLink {
-            name: provider.config.name.to_string(),
-            url: format!(
-                "{}?next={next}",
-                request.page_url(&Page::LoginProvider(number))
-            ),
-        })
+    let query = format!("next={next}");
+    numbered_providers(request)
+        .map(|(number, provider)| provider_link(request, number, provider, &query))
         .collect()
 }
 
 /// Provider at which the viewer may sign out as well, after signing out here.
 pub(super) fn left_provider(request: &PageRequest) -> Option<ProviderLink> {
-    let number = request.query.get("left").parse().ok()?;
-    let provider = request
-        .dashboard
-        .external_sign_in
-        .as_ref()?
-        .provider(number)?;
-    Some(ProviderLink {
-        name: provider.config.name.to_string(),
-        url: format!("{}?leave=1", request.page_url(&Page::LoginProvider(number))),
-    })
+    let left: u64 = request.query.get("left").parse().ok()?;
+    let mut providers = numbered_providers(request);
+    let (number, provider) = providers.find(|(number, _)| *number == left)?;
+    Some(provider_link(request, number, provider, "leave=1"))
 }
 
-/// Providers on the account page: name, URL to connect the account, and true if it is connected.
+/// Providers on the account page: link to connect the account, and true if it is connected.
 pub(super) fn provider_connections(
     request: &PageRequest,
     user: &User,
 ) -> Vec<(ProviderLink, bool)> {
-    let Some(external) = &request.dashboard.external_sign_in else {
-        return Vec::new();
-    };
-    (0..)
-        .zip(&external.providers)
+    numbered_providers(request)
         .map(|(number, provider)| {
-            let link = ProviderLink {
-                name: provider.config.name.to_string(),
-                url: format!(
-                    "{}?connect=1",
-                    request.page_url(&Page::LoginProvider(number))
-                ),
-            };
+            let link = provider_link(request, number, provider, "connect=1");
             (link, is_connected(user, &provider.config))
         })
         .collect()
+}
+
+/// Providers with their numbers, which are in URLs.
+fn numbered_providers(request: &PageRequest) -> impl Iterator<Item = (u64, &ProviderClient)> {
+    let external = request.dashboard.external_sign_in.iter();
+    (0..).zip(external.flat_map(|external| &external.providers))
+}
+
+fn provider_link(
+    request: &PageRequest,
+    number: u64,
+    provider: &ProviderClient,
+    query: &str,
+) -> ProviderLink {
+    let url = request.page_url(&Page::LoginProvider(number));
+    ProviderLink {
+        name: provider.config.name.to_string(),
+        url: format!("{url}?{query}"),
+    }
 }
 
 fn is_connected(user: &User, provider: &IdentityProvider) -> bool {
@@ -162,17 +156,14 @@ fn is_connected(user: &User, provider: &IdentityProvider) -> bool {
     issuer == Some(&*provider.issuer)
 }
 
-/// Returns the link with which a user who has just signed out here also signs out of the provider.
-pub(super) async fn sign_out_link(request: &PageRequest, user: &User) -> Option<u64> {
-    let external = request.dashboard.external_sign_in.as_ref()?;
-    let position = external
-        .providers
-        .iter()
-        .position(|provider| is_connected(user, &provider.config))?;
+/// Returns the number of the provider at which a user may sign out as well. `None` if there is
+/// none, or if it has no page for that.
+pub(super) async fn provider_to_leave(request: &PageRequest, user: &User) -> Option<u64> {
+    let mut providers = numbered_providers(request);
+    let (number, provider) =
+        providers.find(|(_, provider)| is_connected(user, &provider.config))?;
     let back = request.absolute_url(&Page::Login());
-    let provider = external.providers.get(position)?;
-    provider.sign_out_url(&back).await?;
-    u64::try_from(position).ok()
+    provider.sign_out_url(&back).await.map(|_| number)
 }
 
 /// Answers a request for one of the pages of this module.

@@ -321,7 +321,7 @@ pub(super) async fn sign_out(request: &PageRequest) -> Result<PageResponse, Page
         Some(SignedInUser {
             user,
             session: Some(_),
-        }) => external_sign_in::sign_out_link(request, user).await,
+        }) => external_sign_in::provider_to_leave(request, user).await,
         _ => None,
     };
     let by_proxy = matches!(
