@@ -10,7 +10,7 @@ use super::page_error::PageError;
 use super::page_messages::FlashMessage;
 use super::page_request::PageRequest;
 use super::page_response::{HtmlPage, PageResponse};
-use super::page_routes::{Page, RequiredRight};
+use super::page_routes::Page;
 use super::time_display::DisplayTime;
 use crate::domain::ids::parse_path_uuid;
 use crate::domain::mail_address::MailAddress;
@@ -101,12 +101,13 @@ fn render_page(
             option(SummaryInterval::Monthly, "every month", interval),
         ],
         address,
-        projects: visible_projects(request)
-            .into_iter()
-            .map(|(uuid, name)| ProjectChoice {
-                uuid,
-                name,
-                is_chosen: chosen.contains(&uuid),
+        projects: request
+            .visible_projects()
+            .iter()
+            .map(|project| ProjectChoice {
+                uuid: project.uuid,
+                name: project.name.as_str().into(),
+                is_chosen: chosen.contains(&project.uuid),
             })
             .collect(),
         is_on: subscription.is_some(),
@@ -131,21 +132,6 @@ fn option(
     chosen: Option<SummaryInterval>,
 ) -> (&'static str, &'static str, bool) {
     (interval.name(), label, chosen == Some(interval))
-}
-
-/// UUIDs and names of the projects that the viewer may see.
-fn visible_projects(request: &PageRequest) -> Vec<(Uuid, String)> {
-    request.handle().with_state(|state| {
-        let projects = state.projects().map(|project_state| &project_state.project);
-        projects
-            .filter(|project| {
-                request
-                    .viewer
-                    .is_allowed(RequiredRight::Read, Some(project.id))
-            })
-            .map(|project| (project.uuid, project.name.as_str().to_owned()))
-            .collect()
-    })
 }
 
 fn chosen_projects(form: &FormData) -> Vec<Uuid> {
@@ -192,9 +178,9 @@ fn parse_settings(
         OFF => return Ok(None),
         text => SummaryInterval::parse(text).ok_or("select how often a summary is sent")?,
     };
-    let visible = visible_projects(request);
+    let visible = request.visible_projects();
     let mut projects = chosen_projects(form);
-    projects.retain(|chosen| visible.iter().any(|(uuid, _)| uuid == chosen));
+    projects.retain(|chosen| visible.iter().any(|project| project.uuid == *chosen));
     projects.dedup();
     if projects.len() > MAX_SUMMARY_PROJECTS {
         return Err("select at most 100 projects, or none for all".into());
