@@ -8,6 +8,7 @@ mod audit;
 mod backup;
 mod channel;
 mod check;
+mod client;
 mod cluster;
 mod command_groups;
 mod common_args;
@@ -54,7 +55,8 @@ use crate::notifier::NotifierConfig;
 use crate::outbound::SESSION_LAUNCHER;
 use crate::util::clock::Clock;
 use channel::ChannelCommand;
-use server_config_file::CompletedWords;
+pub use client::run_client;
+use server_config_file::{CompletedWords, ServerConfigFile};
 
 /// Release, commit, and version of the database's layout.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -248,27 +250,32 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match result {
         Ok(status) => status,
-        Err(CliError {
-            status,
-            message,
-            is_verbatim,
-        }) => {
-            let message = if is_verbatim {
-                message
-            } else {
-                env_variables::annotate_sources(&message, &words, variable, file.as_ref())
-            };
-            let prefix = if is_verbatim { "" } else { "overdue: " };
-            let message: Vec<_> = message
-                .trim_end_matches('\n')
-                .split('\n')
-                .map(table::sanitize)
-                .collect();
-            // If standard error is closed, the exit status has to suffice.
-            let _ = writeln!(io::stderr(), "{prefix}{}", message.join("\n"));
-            ExitCode::from(status)
-        }
+        Err(error) => print_error(error, &words, file.as_ref()),
     }
+}
+
+/// Prints an error with the sources of the values that it mentions, and returns its exit status.
+fn print_error(error: CliError, words: &[OsString], file: Option<&ServerConfigFile>) -> ExitCode {
+    let CliError {
+        status,
+        message,
+        is_verbatim,
+    } = error;
+    let message = if is_verbatim {
+        message
+    } else {
+        let variable = |name: &OsStr| std::env::var_os(name);
+        env_variables::annotate_sources(&message, words, variable, file)
+    };
+    let prefix = if is_verbatim { "" } else { "overdue: " };
+    let message: Vec<_> = message
+        .trim_end_matches('\n')
+        .split('\n')
+        .map(table::sanitize)
+        .collect();
+    // If standard error is closed, the exit status has to suffice.
+    let _ = writeln!(io::stderr(), "{prefix}{}", message.join("\n"));
+    ExitCode::from(status)
 }
 
 /// Returns the command line with all its inherited flags.
@@ -281,7 +288,6 @@ fn built_tree() -> clap::Command {
 /// Parses the words and runs their command.
 fn run_words(completed: &CompletedWords, program: &Path) -> Result<ExitCode, CliError> {
     let CompletedWords { words, file } = completed;
-    let is_job = words.get(1).is_some_and(|word| word == "run");
     match parse_args(words.clone(), |name| std::env::var_os(name)) {
         Ok((cli, matches)) => match cli.command {
             CliCommand::Serve(args) if args.print_config => {
@@ -293,14 +299,20 @@ fn run_words(completed: &CompletedWords, program: &Path) -> Result<ExitCode, Cli
             }
             _ => dispatch(cli, program),
         },
-        Err(error) if is_job && error.kind() == ErrorKind::UnknownArgument => {
-            Err(CliError::usage(format!(
-                "{}; write -- before the command of the job",
-                one_line_message(&error.render().to_string())
-            )))
-        }
-        Err(error) => help_or_usage(&error).map(|()| ExitCode::SUCCESS),
+        Err(error) => parse_failure(&error, words),
     }
+}
+
+/// Returns success if the words asked for help, which is printed. Otherwise the error of the words.
+fn parse_failure(error: &clap::Error, words: &[OsString]) -> Result<ExitCode, CliError> {
+    let is_job = words.get(1).is_some_and(|word| word == "run");
+    if is_job && error.kind() == ErrorKind::UnknownArgument {
+        return Err(CliError::usage(format!(
+            "{}; write -- before the command of the job",
+            one_line_message(&error.render().to_string())
+        )));
+    }
+    help_or_usage(error).map(|()| ExitCode::SUCCESS)
 }
 
 /// Parses the words. An empty variable counts as unset.
@@ -308,25 +320,10 @@ fn parse_args(
     words: Vec<OsString>,
     variable: impl Fn(&OsStr) -> Option<OsString> + Copy,
 ) -> Result<(Cli, clap::ArgMatches), clap::Error> {
-    fn ignore_empty_variables(
-        command: clap::Command,
-        variable: impl Fn(&OsStr) -> Option<OsString> + Copy,
-    ) -> clap::Command {
-        let is_empty = |flag: &clap::Arg| {
-            flag.get_env()
-                .and_then(variable)
-                .is_some_and(|value| value.is_empty())
-        };
-        let command = command.mut_args(|flag| {
-            if is_empty(&flag) {
-                flag.env(clap::builder::Resettable::Reset)
-            } else {
-                flag
-            }
-        });
-        command.mut_subcommands(|command| ignore_empty_variables(command, variable))
-    }
-    let mut command = command_groups::with_groups(ignore_empty_variables(Cli::command(), variable));
+    let mut command = command_groups::with_groups(env_variables::ignore_empty_variables(
+        Cli::command(),
+        variable,
+    ));
     let matches = command.try_get_matches_from_mut(words)?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
     Ok((cli, matches))

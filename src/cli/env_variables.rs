@@ -69,6 +69,26 @@ fn is_kubernetes_variable(name: &str) -> bool {
             .is_some_and(|rest| rest == "HOST" || of_port(rest))
 }
 
+/// Returns the command line in which each flag ignores its variable if that is empty.
+pub(super) fn ignore_empty_variables(
+    command: clap::Command,
+    variable: impl Fn(&OsStr) -> Option<OsString> + Copy,
+) -> clap::Command {
+    let is_empty = |flag: &clap::Arg| {
+        flag.get_env()
+            .and_then(variable)
+            .is_some_and(|value| value.is_empty())
+    };
+    let command = command.mut_args(|flag| {
+        if is_empty(&flag) {
+            flag.env(clap::builder::Resettable::Reset)
+        } else {
+            flag
+        }
+    });
+    command.mut_subcommands(|command| ignore_empty_variables(command, variable))
+}
+
 /// Returns an error message in which each flag whose value came from a variable or from the
 /// configuration file is followed by the name of the variable or of the file.
 pub(super) fn annotate_sources(

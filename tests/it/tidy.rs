@@ -232,8 +232,8 @@ pub(crate) fn sources() -> Vec<SourceFile> {
 }
 
 /// Returns the layer of each module, from the table in `src/lib.rs`. A row begins with the number
-/// of a layer. The names in backquotes in the next column are modules. `main.rs` is above all of
-/// them.
+/// of a layer. The names in backquotes in the next column are modules. `main.rs` and the files in
+/// `bin` are above all of them.
 fn module_layers() -> BTreeMap<String, u32> {
     let map =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
@@ -288,7 +288,7 @@ fn modules_import_only_from_layers_below() {
     }
     for source in sources() {
         let path = &source.path;
-        if matches!(source.module(), "lib" | "main") || source.is_tests() {
+        if matches!(source.module(), "lib" | "main" | "bin") || source.is_tests() {
             continue;
         }
         let Some((module, own)) = find_layer(&layers, &source.module_path()) else {
