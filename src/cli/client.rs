@@ -1,5 +1,5 @@
-//! `overdue-run`: a program with the commands `run` and `ping` of `overdue` alone, for machines that
-//! only run jobs.
+//! `overdue-run`: a program with the commands `run` and `ping` of `overdue` alone, for machines
+//! that only run jobs.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use super::{CliError, env_variables, parse_failure, print_error};
     propagate_version = true,
     arg_required_else_help = true
 )]
-struct Client {
+struct ClientCli {
     #[command(subcommand)]
     command: ClientCommand,
 }
@@ -40,10 +40,10 @@ pub fn run_client(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Parses the words and runs their command.
 fn run_words(words: &[OsString]) -> Result<ExitCode, CliError> {
     let mut tree =
-        env_variables::ignore_empty_variables(Client::command(), |name| std::env::var_os(name));
+        env_variables::ignore_empty_variables(ClientCli::command(), |name| std::env::var_os(name));
     let parsed = tree
         .try_get_matches_from_mut(words)
-        .and_then(|matches| Client::from_arg_matches(&matches));
+        .and_then(|matches| ClientCli::from_arg_matches(&matches));
     match parsed {
         Ok(client) => match client.command {
             ClientCommand::Run(args) => args.run().map(ExitCode::from),
@@ -73,10 +73,10 @@ mod tests {
 
     #[test]
     fn the_commands_of_the_client_are_those_of_the_program() {
-        Client::command().debug_assert();
+        ClientCli::command().debug_assert();
         for name in ["run", "ping"] {
             assert_eq!(
-                arguments(&Client::command(), name),
+                arguments(&ClientCli::command(), name),
                 arguments(&Cli::command(), name),
                 "{name}"
             );
