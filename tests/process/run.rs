@@ -125,6 +125,31 @@ fn a_run_reports_the_exit_status_and_output_of_its_job() {
 }
 
 #[test]
+fn the_client_alone_runs_jobs_and_sends_pings() {
+    let client = || Command::new(env!("CARGO_BIN_EXE_overdue-run"));
+    let recorder = RecordingServer::start(ok());
+    let job = ["run", &recorder.url(), "--", "sh", "-c", "echo out; exit 3"];
+    let done = outcome(client().args(job));
+    assert_eq!(
+        (done.status, done.out.as_str()),
+        (3, "out\n"),
+        "{}",
+        done.err
+    );
+    let (status, body) = recorder.run();
+    assert_eq!((status.as_str(), &body[..]), ("3", &b"out\n"[..]));
+    let ping = outcome(client().args(["ping", &recorder.url(), "--action", "fail"]));
+    assert_eq!(ping.status, 0, "{}", ping.err);
+    let wrong = outcome(client().args(["run", "http://127.0.0.1:1/x", "--sleep", "1"]));
+    assert_eq!(wrong.status, 2);
+    assert!(
+        wrong.err.contains("write -- before the command of the job"),
+        "{}",
+        wrong.err
+    );
+}
+
+#[test]
 fn streams_that_end_in_one_place_keep_their_order() {
     let recorder = RecordingServer::start(ok());
     let (mut reader, writer) = std::io::pipe().unwrap();
