@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use overdue::backup::{self, BackupError, BackupHook, BackupSchedule, BackupScheduler};
 use overdue::domain::ids::ProjectId;
@@ -27,14 +27,22 @@ fn take_backup(handle: &Handle) -> Vec<u8> {
     bytes
 }
 
+/// Restores a backup into the directory. A process that another test starts has a copy of each open
+/// file until it executes its program, and so keeps the lock of a directory that was closed
+/// meanwhile: the lock is tried for ten seconds.
 fn restore(directory: &Path, backup: &[u8]) -> Result<(), BackupError> {
-    backup::restore(
-        directory,
-        false,
-        std::io::Cursor::new(backup.to_vec()),
-        &Random::seeded(7),
-    )
-    .map(drop)
+    let begun = Instant::now();
+    loop {
+        let backup = std::io::Cursor::new(backup.to_vec());
+        match backup::restore(directory, false, backup, &Random::seeded(7)) {
+            Err(BackupError::Store(StoreError::InUse(_)))
+                if begun.elapsed() < Duration::from_secs(10) =>
+            {
+                std::thread::yield_now();
+            }
+            result => return result.map(drop),
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
