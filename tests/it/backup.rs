@@ -34,14 +34,12 @@ fn restore(directory: &Path, backup: &[u8]) -> Result<(), BackupError> {
     let begun = Instant::now();
     loop {
         let backup = std::io::Cursor::new(backup.to_vec());
-        match backup::restore(directory, false, backup, &Random::seeded(7)) {
-            Err(BackupError::Store(StoreError::InUse(_)))
-                if begun.elapsed() < Duration::from_secs(10) =>
-            {
-                std::thread::yield_now();
-            }
-            result => return result.map(drop),
+        let result = backup::restore(directory, false, backup, &Random::seeded(7)).map(drop);
+        let is_locked = matches!(result, Err(BackupError::Store(StoreError::InUse(_))));
+        if !is_locked || begun.elapsed() > Duration::from_secs(10) {
+            return result;
         }
+        std::thread::yield_now();
     }
 }
 
