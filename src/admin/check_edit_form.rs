@@ -46,7 +46,7 @@ impl From<MemberValue> for CheckFieldValue<'_> {
 /// Fields that are shown after the names and the state of a check.
 fn shown_fields() -> impl Iterator<Item = &'static CheckField> {
     let times = fields::TIME_FIELDS.into_iter().chain([&fields::GRACE]);
-    times.chain(fields::rule_and_keyword_fields())
+    times.chain(fields::rule_fields())
 }
 
 impl FieldMembers {

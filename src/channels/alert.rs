@@ -7,7 +7,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::domain::alert::AlertEvent;
-use crate::domain::check::{CheckLabels, CheckSettings};
+use crate::domain::check::{CheckLabels, CheckSettings, Warning, WarningKind};
 use crate::domain::flip::{Flip, FlipCause};
 use crate::domain::ids::UniqueKey;
 use crate::domain::ping::{PingKind, PingScheme};
@@ -27,6 +27,8 @@ pub enum AlertFacts {
         down: Vec<CheckSummary>,
         /// Checks that are up again.
         up: Vec<CheckSummary>,
+        /// Checks with warnings, and the time of each.
+        warned: Vec<(CheckSummary, WarningKind, Timestamp)>,
     },
     /// Checks that became due while the server accepted no pings, and have not reported since.
     ServerOutage {
@@ -78,6 +80,15 @@ pub enum CheckEvent {
         /// Reason for closing it.
         reason: CloseReason,
     },
+    /// The check is late, or a run passed a limit.
+    Warning {
+        /// Warning as of the time when it was given.
+        warning: Warning,
+        /// Number of earlier warnings that were not sent.
+        skipped: usize,
+        /// Time at which a run started, or one ended, since the warning.
+        resolved: Option<WarningResolution>,
+    },
     /// Test of a channel.
     Test {
         /// Time of the test.
@@ -87,6 +98,15 @@ pub enum CheckEvent {
         /// Name of the channel.
         channel: String,
     },
+}
+
+/// Ping that arrived after a warning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WarningResolution {
+    /// A run started.
+    Started(Timestamp),
+    /// A run ended, or the check reported without a start.
+    Reported(Timestamp),
 }
 
 /// Reason to close an alert for a channel, though the check is not known to be up.
@@ -381,9 +401,13 @@ impl Alert {
         }
     }
 
-    /// Status as a word: `down` or `up`.
+    /// Status as a word: `down` or `up`; for a warning its name.
     pub fn status(&self) -> &'static str {
-        if self.is_up() { "up" } else { "down" }
+        match self.event {
+            AlertEvent::Warning(kind) => kind.name(),
+            _ if self.is_up() => "up",
+            _ => "down",
+        }
     }
 
     /// Id of the incident that the alert belongs to.

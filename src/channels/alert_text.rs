@@ -3,6 +3,7 @@
 mod check_facts;
 mod one_check;
 mod several_checks;
+mod warning;
 
 use crate::channels::alert::{Alert, AlertFacts, AlertSeverity, RenderContext, SendAttempt};
 use crate::channels::render::sanitize::{clean_lines, to_one_line};
@@ -23,7 +24,7 @@ pub fn duplicate_note(attempt: &SendAttempt) -> Option<&'static str> {
 pub fn compose_alert(facts: AlertFacts, context: RenderContext<'_>) -> Alert {
     match facts {
         AlertFacts::Check(check, event) => check_alert(*check, &event, context),
-        AlertFacts::Digest { down, up } => digest_alert(&down, &up, context),
+        AlertFacts::Digest { down, up, warned } => digest_alert(&down, &up, &warned, context),
         AlertFacts::ServerOutage {
             from,
             until,

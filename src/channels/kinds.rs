@@ -137,7 +137,7 @@ const fn rate(burst: u32, seconds: u64) -> Option<SendRate> {
 /// True if the priority for this event is the one that suppresses alerts. False for tests.
 fn is_suppressed(settings: &ChannelSettings, event: AlertEvent, silent_priority: i64) -> bool {
     let key = match event {
-        AlertEvent::Test => return false,
+        AlertEvent::Test | AlertEvent::Warning(_) => return false,
         AlertEvent::Up => "priority-up",
         _ => "priority",
     };
@@ -178,8 +178,11 @@ impl<'a> SendContext<'a> {
         self.required(key).trim_end_matches('/')
     }
 
-    /// Priority for this event: `priority` or `priority-up`.
+    /// Priority for this event: `priority` or `priority-up`. A warning has that of the service.
     fn priority(&self) -> Option<i64> {
+        if self.alert.event.is_warning() {
+            return None;
+        }
         let is_good = self.alert.is_up() || self.alert.severity == AlertSeverity::Recovery;
         self.settings
             .number(if is_good { "priority-up" } else { "priority" })

@@ -9,6 +9,7 @@ use crate::channels::render::{
     Dialect, LengthLimit, LengthUnit, MAX_OUTPUT_CHARS, TextSections, render_text,
 };
 use crate::channels::send_step::{encode_latin1, percent_encode};
+use crate::domain::alert::AlertEvent;
 use crate::domain::check::CheckSettings;
 use crate::domain::flip::FlipCause;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
@@ -260,7 +261,10 @@ impl<'a> TemplateValues<'a> {
             "at": format_timestamp(self.alert.at),
             "title": self.alert.title,
             "text": self.alert.summary,
-            "cause": self.alerted_check.cause.name(),
+            "cause": match self.alert.event {
+                AlertEvent::Warning(kind) => kind.name(),
+                _ => self.alerted_check.cause.name(),
+            },
             "reason": self.alert.reason,
             "exit_status": exit_status,
             "possible_duplicate": self.attempt.may_be_duplicate,

@@ -108,6 +108,9 @@ fn setting_schema(field: &channel::SettingField) -> (String, Value) {
     );
     let value_schema = match &field.field_type {
         channel::SettingFieldType::Choice(words) => json!({ "enum": words }),
+        channel::SettingFieldType::Words(words) => json!({
+            "anyOf": [{ "type": "string" }, { "type": "array", "items": { "enum": words } }]
+        }),
         _ if field.is_secret() => secret_schema(),
         _ if lists => {
             json!({ "anyOf": [text, { "type": "array", "items": { "type": "string" } }] })

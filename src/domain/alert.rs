@@ -5,7 +5,7 @@ mod attempt;
 
 use std::sync::Arc;
 
-use super::check::CheckLabels;
+use super::check::{CheckLabels, RunLimit, WarningKind};
 use super::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
 use super::status::Status;
 use super::timestamp::Timestamp;
@@ -218,6 +218,8 @@ pub enum AlertEvent {
     StillDown,
     /// The server or another channel has a problem, or has recovered.
     Notice,
+    /// A check that is not down is late, or a run passed a limit.
+    Warning(WarningKind),
 }
 
 impl AlertEvent {
@@ -230,7 +232,13 @@ impl AlertEvent {
             Self::Test => "test",
             Self::StillDown => "still",
             Self::Notice => "notice",
+            Self::Warning(kind) => kind.name(),
         }
+    }
+
+    /// True for a warning.
+    pub fn is_warning(self) -> bool {
+        matches!(self, Self::Warning(_))
     }
 }
 
@@ -272,6 +280,8 @@ pub struct OutboxRow {
     /// Message that the row belongs to, if it takes several commands to start the rows of the
     /// message.
     pub part: Option<MessagePart>,
+    /// Limit that was passed, if the event is a warning.
+    pub limit: RunLimit,
     /// Recipients of earlier attempts, if there are several. Empty if nothing is known about them.
     pub recipients: Arc<[Recipient]>,
 }
@@ -304,6 +314,7 @@ impl OutboxRow {
             deleted_check: None,
             alerted_labels: None,
             part: None,
+            limit: RunLimit::default(),
             recipients: Arc::default(),
         }
     }

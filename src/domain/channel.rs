@@ -78,9 +78,10 @@ impl ChannelKind {
     }
 
     /// Settings that many kinds share, with a word for the kinds that have them.
-    pub const COMMON_FIELDS: [(&'static str, &'static [SettingField]); 4] = [
+    pub const COMMON_FIELDS: [(&'static str, &'static [SettingField]); 5] = [
         ("(any)", common_settings::ANY_KIND_FIELDS),
         ("(any)", common_settings::NON_GROUP_FIELDS),
+        ("(incidents)", common_settings::INCIDENT_FIELDS),
         ("(people)", common_settings::PEOPLE_FIELDS),
         ("(url)", common_settings::URL_FIELDS),
     ];
@@ -106,20 +107,20 @@ impl ChannelKind {
     /// Settings that this kind shares with others.
     pub fn common_fields(&self) -> impl Iterator<Item = &'static SettingField> {
         let people = self.class == ChannelClass::People;
-        let single = self.class != ChannelClass::Group;
+        let events = match self.class {
+            ChannelClass::Group => &[],
+            ChannelClass::Incident => common_settings::INCIDENT_FIELDS,
+            ChannelClass::People | ChannelClass::Machine => common_settings::NON_GROUP_FIELDS,
+        };
         let has_url = self.fields.iter().any(SettingField::is_url);
         let all = common_settings::ANY_KIND_FIELDS.iter();
-        all.chain(
-            common_settings::NON_GROUP_FIELDS
-                .iter()
-                .filter(move |_| single),
-        )
-        .chain(
-            common_settings::PEOPLE_FIELDS
-                .iter()
-                .filter(move |_| people),
-        )
-        .chain(common_settings::URL_FIELDS.iter().filter(move |_| has_url))
+        all.chain(events)
+            .chain(
+                common_settings::PEOPLE_FIELDS
+                    .iter()
+                    .filter(move |_| people),
+            )
+            .chain(common_settings::URL_FIELDS.iter().filter(move |_| has_url))
     }
 
     /// Command that creates a channel from [the example](Self::example).

@@ -3,6 +3,7 @@
 
 mod pause;
 mod settings;
+mod warnings;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use super::text::{Name, Slug, Tags};
 use super::timestamp::Timestamp;
 pub use pause::{PauseEnd, PauseInput};
 pub use settings::{CheckSettings, KeywordFilters};
+pub use warnings::{RunLimit, RunLimits, Warning, WarningKind, WarningSet};
 
 /// Run that a start ping began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +67,8 @@ pub struct CheckState {
     /// Time at which a pause ended by itself, until the next completion. Pings that were expected
     /// before it do not count as missed.
     pub expected_from: Option<Timestamp>,
+    /// Warnings that were given about the present expectation and run.
+    pub given_warnings: WarningSet,
 }
 
 impl CheckState {
@@ -87,6 +91,7 @@ impl CheckState {
             imported_pings: 0,
             pause_end: None,
             expected_from: None,
+            given_warnings: WarningSet::default(),
         }
     }
 
@@ -362,6 +367,7 @@ impl CheckState {
         match kind {
             PingKind::Success | PingKind::Fail => {
                 (self.last_ping, self.expected_from) = (Some(at), None);
+                self.given_warnings.remove(WarningKind::OF_EXPECTATION);
                 let same = self.run.filter(|run| run.rid == rid);
                 // A run whose start is ahead of `at` was measured by a clock that was set back
                 // meanwhile.
@@ -378,7 +384,10 @@ impl CheckState {
                     RunOutcome::Success
                 });
             }
-            PingKind::Start => self.run = Some(OngoingRun { start: at, rid }),
+            PingKind::Start => {
+                self.run = Some(OngoingRun { start: at, rid });
+                self.given_warnings.remove(&[WarningKind::RanLong]);
+            }
             PingKind::Log | PingKind::Ignored => {}
         }
     }
@@ -416,7 +425,11 @@ impl CheckState {
     ) {
         self.apply_deadline(old, now, flips);
         self.unused_since_import = false;
+        let expected_before = self.grace_start;
         self.update_grace_start(new);
+        if self.grace_start != expected_before {
+            self.given_warnings.remove(WarningKind::OF_EXPECTATION);
+        }
         let last = self.last_activity();
         if let NotificationState::Pending {
             at,
@@ -476,6 +489,7 @@ impl CheckState {
         }
         if flip.to != Status::Up {
             self.grace_start = None;
+            self.given_warnings = WarningSet::default();
         }
         if flip.cause.is_deadline() {
             self.count_outcome(RunOutcome::Missed);

@@ -20,6 +20,7 @@ mod ping;
 mod project;
 mod status_page;
 mod user;
+mod warning;
 mod window;
 
 pub use audience::{AudienceState, AudienceStates, skips_recovery};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use crate::domain::check::Check;
+use crate::domain::check::{Check, WarningKind};
 use crate::domain::ids::CheckId;
 use crate::domain::timestamp::Timestamp;
 use crate::util::wheel::TimingWheel;
@@ -63,6 +63,12 @@ fn tick_at(moment: Timestamp) -> u64 {
     (moment.micros().max(0) / TICK_MICROS).unsigned_abs()
 }
 
+/// Time at which a tick begins.
+fn time_of(tick: u64) -> Timestamp {
+    let tick = i64::try_from(tick).unwrap_or(i64::MAX);
+    Timestamp::from_micros(tick.saturating_mul(TICK_MICROS))
+}
+
 impl DeadlineWheel {
     /// Arms all checks. The first round of housekeeping is due at once.
     pub(super) fn new<'a>(checks: impl Iterator<Item = &'a Check>, now: Timestamp) -> Self {
@@ -74,7 +80,9 @@ impl DeadlineWheel {
             housekeeping: tick_at(now),
             due: Vec::new(),
         };
-        deadlines.rebuild(checks);
+        // Warnings that became due shortly before are still given.
+        let oldest = now.plus_secs(-WarningKind::MAX_DELAY_SECS);
+        deadlines.rebuild_after(oldest, checks);
         deadlines
     }
 
@@ -91,14 +99,32 @@ impl DeadlineWheel {
 
     /// Rebuilds the wheel with the needed entries only.
     pub(super) fn rebuild<'a>(&mut self, checks: impl Iterator<Item = &'a Check>) {
-        (self.wheel, self.armed) = (TimingWheel::new(self.latest_tick), HashMap::default());
-        self.wheel.insert(self.housekeeping, HOUSEKEEPING_ENTRY);
-        checks.for_each(|check| self.arm(check));
+        self.rebuild_after(time_of(self.latest_tick), checks);
     }
 
-    /// Arms a check for its deadline, or for the decision about a held alert.
+    /// Rebuilds the wheel with entries for warnings that are due after `oldest`.
+    fn rebuild_after<'a>(&mut self, oldest: Timestamp, checks: impl Iterator<Item = &'a Check>) {
+        (self.wheel, self.armed) = (TimingWheel::new(self.latest_tick), HashMap::default());
+        self.wheel.insert(self.housekeeping, HOUSEKEEPING_ENTRY);
+        checks.for_each(|check| self.arm_after(oldest, check));
+    }
+
+    /// Arms a check for its deadline, the decision about a held alert, or a warning.
     pub(super) fn arm(&mut self, check: &Check) {
-        let Some(at) = check.state.next_evaluation(&check.settings) else {
+        // A warning whose time was examined is not wanted. Its entry would be due at once,
+        // repeatedly.
+        self.arm_after(time_of(self.latest_tick), check);
+    }
+
+    fn arm_after(&mut self, oldest: Timestamp, check: &Check) {
+        let Check {
+            state, settings, ..
+        } = check;
+        let times = [
+            state.next_evaluation(settings),
+            state.next_warning(settings, oldest),
+        ];
+        let Some(at) = times.into_iter().flatten().min() else {
             return;
         };
         let next = tick_after(at);
@@ -150,18 +176,8 @@ impl DeadlineWheel {
 
     /// Microseconds from `now` until an entry may be due.
     pub(super) fn micros_until_next(&self, now: Timestamp) -> Option<u64> {
-        let next = i64::try_from(
-            self.wheel
-                .next_tick()?
-                .saturating_mul(TICK_MICROS.unsigned_abs()),
-        )
-        .unwrap_or(i64::MAX);
-        Some(
-            Timestamp::from_micros(next)
-                .micros_since(now)
-                .max(0)
-                .unsigned_abs(),
-        )
+        let next = time_of(self.wheel.next_tick()?);
+        Some(next.micros_since(now).max(0).unsigned_abs())
     }
 
     /// True if the check will be evaluated in time, or waits for nothing.
@@ -251,6 +267,12 @@ mod tests {
             PingKind::Success,
             at(0).plus_micros(1),
         );
+        // The check is late before: the warning is examined once.
+        let late = at(DAY + 60);
+        assert!(deadlines.take_due(late, 512).checks.is_empty());
+        let after = late.plus_micros(1 + TICK_MICROS);
+        assert_eq!(deadlines.take_due(after, 512).checks, [check.id]);
+        deadlines.arm(&check);
         assert!(deadlines.take_due(at(DAY + 3600), 512).checks.is_empty());
         assert_eq!(
             deadlines

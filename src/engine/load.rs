@@ -290,7 +290,7 @@ fn replay(
             state.apply(&Change::CheckState {
                 id: ping.check,
                 state: next,
-                is_earlier_deadline: false,
+                is_due_earlier: false,
             });
             changed_checks.insert(ping.check);
         }
@@ -309,7 +309,7 @@ fn replay(
             state.apply(&Change::CheckState {
                 id,
                 state: next,
-                is_earlier_deadline: false,
+                is_due_earlier: false,
             });
         }
     }
@@ -330,7 +330,7 @@ fn apply_flip(state: &mut State, number: FlipNumber, logged: &LoggedFlip) {
         state.apply(&Change::CheckState {
             id: logged.check,
             state: next,
-            is_earlier_deadline: false,
+            is_due_earlier: false,
         });
     }
 }

@@ -7,11 +7,11 @@ use super::scheduler::{Message, MessageItem};
 use super::sender::MessageSender;
 use crate::channels::alert::{
     self, AlertFacts, CheckEvent, CheckFacts, CheckSummary, CloseReason, EventContext, MailText,
-    PingFacts,
+    PingFacts, WarningResolution,
 };
 use crate::channels::alert_text;
 use crate::domain::alert::{AlertEvent, Outage, OutboxRow};
-use crate::domain::check::Check;
+use crate::domain::check::{Check, Warning, WarningKind};
 use crate::domain::flip::{Flip, FlipCause};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber, ProjectId};
 use crate::domain::ping::{Ping, PingKind, PingScheme};
@@ -169,9 +169,13 @@ impl MessageSender {
                 };
                 CheckEvent::Closed { at: row.at, reason }
             }
+            AlertEvent::Warning(kind) => warning_event(kind, row, check.as_ref(), *skipped),
             _ => CheckEvent::Down { flip, context },
         };
         let facts = match (&check, &row.deleted_check) {
+            (Some(check), _) if row.event.is_warning() => {
+                self.check_facts(channel, check, row.at, None)
+            }
             (Some(check), _) => {
                 self.check_facts(channel, check, flip.at, logged.map(|logged| logged.arrival))
             }
@@ -417,12 +421,13 @@ impl MessageSender {
     fn digest_facts(&self, items: &[MessageItem]) -> AlertFacts {
         let mut down = Vec::new();
         let mut up = Vec::new();
+        let mut warned = Vec::new();
         for (index, item) in items.iter().enumerate() {
             let summary = self.check_summary(item, index < MAX_LOOKUPS);
-            if item.row.event == AlertEvent::Up {
-                up.push(summary);
-            } else {
-                down.push(summary);
+            match item.row.event {
+                AlertEvent::Up => up.push(summary),
+                AlertEvent::Warning(kind) => warned.push((summary, kind, item.row.at)),
+                _ => down.push(summary),
             }
         }
         let is_outage = up.is_empty() && items.iter().all(|item| item.row.during_outage);
@@ -439,7 +444,7 @@ impl MessageSender {
                 until,
                 checks: down,
             },
-            None => AlertFacts::Digest { down, up },
+            None => AlertFacts::Digest { down, up, warned },
         }
     }
 
@@ -475,6 +480,37 @@ impl MessageSender {
                 .as_ref()
                 .and_then(|check| self.last_success(check, look_up)),
         }
+    }
+}
+
+/// Warning of a row, and what has happened since.
+fn warning_event(
+    kind: WarningKind,
+    row: &OutboxRow,
+    check: Option<&Check>,
+    skipped: usize,
+) -> CheckEvent {
+    let secs = match kind {
+        WarningKind::Late => WarningKind::LATE_SECS,
+        WarningKind::RanShort => 0,
+        WarningKind::NotStarted | WarningKind::RanLong => row.limit.secs().unwrap_or_default(),
+    };
+    let is_since = |at: &Timestamp| *at > row.at && kind != WarningKind::RanShort;
+    let resolved = check.and_then(|check| {
+        let reported = check.state.last_ping.filter(is_since);
+        let started = check.state.run.map(|run| run.start).filter(is_since);
+        let reported = reported.map(WarningResolution::Reported);
+        reported.or(started.map(WarningResolution::Started))
+    });
+    CheckEvent::Warning {
+        warning: Warning {
+            kind,
+            from: row.at.plus_secs(-secs),
+            at: row.at,
+            limit: row.limit,
+        },
+        skipped,
+        resolved,
     }
 }
 

@@ -121,7 +121,7 @@ impl MessageSender {
                 .map(|(since, _)| *since),
             may_be_duplicate: message.items.iter().any(|item| item.row.may_be_duplicate),
             plain: false,
-            mail_id: if message.items.len() > 1 || first.flip.0 == 0 {
+            mail_id: if message.items.len() > 1 || first.flip.0 == 0 || first.event.is_warning() {
                 id
             } else {
                 mail_id(first.flip.0)

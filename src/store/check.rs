@@ -11,7 +11,8 @@ use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError, outbox};
 use crate::domain::alert::{HoldReason, NotificationState};
 use crate::domain::check::{
-    Check, CheckSettings, CheckState, KeywordFilters, OngoingRun, PauseEnd,
+    Check, CheckSettings, CheckState, KeywordFilters, OngoingRun, PauseEnd, RunLimit, RunLimits,
+    WarningSet,
 };
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
 use crate::domain::number::{FailureThreshold, Seconds};
@@ -94,11 +95,16 @@ struct CheckRecord<'a> {
     pause_end: Option<(i64, u8)>,
     #[serde(default)]
     expected_from: Option<i64>,
+    /// Since version 9. Latest start, longest run and shortest run in seconds; 0 for none.
+    #[serde(default)]
+    limits: [u32; 3],
+    #[serde(default)]
+    given_warnings: u8,
 }
 
 impl<'a> Record<'a> for CheckRecord<'a> {
     const TABLE: &'static str = "checks";
-    const VERSION: u8 = 8;
+    const VERSION: u8 = 9;
 }
 
 /// Returns the stored number of a status.
@@ -244,6 +250,12 @@ impl<'a> From<&'a Check> for CheckRecord<'a> {
                 .pause_end
                 .map(|end| (end.at.micros(), status_number(end.status))),
             expected_from: state.expected_from.map(Timestamp::micros),
+            limits: [
+                settings.limits.latest_start.number(),
+                settings.limits.longest_run.number(),
+                settings.limits.shortest_run.number(),
+            ],
+            given_warnings: state.given_warnings.bits(),
         }
     }
 }
@@ -252,6 +264,8 @@ impl CheckRecord<'_> {
     /// Returns the check, or the name of a field whose value no release can have written.
     fn check(&self, id: CheckId) -> Result<Check, &'static str> {
         let [subject, body, http_body, default_fail] = self.filters;
+        let [latest_start, longest_run, shortest_run] = self.limits;
+        let limit = |number: u32| RunLimit::parse(number.into()).map_err(|_| "limits");
         let settings = CheckSettings {
             name: Name::from_stored(self.name),
             slug: Slug::from_stored(self.slug),
@@ -281,6 +295,11 @@ impl CheckRecord<'_> {
             failure_threshold: FailureThreshold::parse(self.after.into()).map_err(|_| "after")?,
             parents: Parents::new(self.parents.iter().map(|id| CheckId(*id)).collect())
                 .map_err(|_| "parents")?,
+            limits: RunLimits {
+                latest_start: limit(latest_start)?,
+                longest_run: limit(longest_run)?,
+                shortest_run: limit(shortest_run)?,
+            },
         };
         let mut state = CheckState {
             status: status_from_number(self.status).ok_or("status")?,
@@ -318,6 +337,7 @@ impl CheckRecord<'_> {
                 None => None,
             },
             expected_from: self.expected_from.map(Timestamp::from_micros),
+            given_warnings: WarningSet::from_bits(self.given_warnings),
         };
         state.update_grace_start(&settings);
         let alerted_labels = self
@@ -412,6 +432,7 @@ pub(super) fn unreadable_check_row(id: u64, bytes: &[u8]) -> Option<(StoreError,
             "after" => row.after = 1,
             "parents" => row.parents.clear(),
             "pause_end" => row.pause_end = None,
+            "limits" => row.limits = [0; 3],
             _ => row.status = status_number(Status::Paused),
         }
     }

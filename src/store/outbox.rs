@@ -12,7 +12,7 @@ use crate::domain::alert::{
     AlertEvent, DeletedCheck, DeliveryRecord, DeliveryResult, MessagePart, OutboxRow, Recipient,
     RecipientResult,
 };
-use crate::domain::check::CheckLabels;
+use crate::domain::check::{CheckLabels, RunLimit, WarningKind};
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
 use crate::domain::text::{Name, Slug, Tags};
 use crate::domain::timestamp::Timestamp;
@@ -53,11 +53,14 @@ struct OutboxRecord<'a> {
     /// address was refused.
     #[serde(borrow, default)]
     recipients: Vec<(&'a str, u8, &'a str)>,
+    /// Since version 3. Limit of a warning in seconds; 0 for none.
+    #[serde(default)]
+    limit: u32,
 }
 
 impl<'a> Record<'a> for OutboxRecord<'a> {
     const TABLE: &'static str = "outbox";
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -93,6 +96,10 @@ fn event_number(event: AlertEvent) -> u8 {
         AlertEvent::Test => 3,
         AlertEvent::StillDown => 4,
         AlertEvent::Notice => 5,
+        AlertEvent::Warning(WarningKind::Late) => 6,
+        AlertEvent::Warning(WarningKind::NotStarted) => 7,
+        AlertEvent::Warning(WarningKind::RanLong) => 8,
+        AlertEvent::Warning(WarningKind::RanShort) => 9,
     }
 }
 
@@ -105,6 +112,10 @@ fn event_from_number(number: u8) -> Option<AlertEvent> {
         3 => AlertEvent::Test,
         4 => AlertEvent::StillDown,
         5 => AlertEvent::Notice,
+        6 => AlertEvent::Warning(WarningKind::Late),
+        7 => AlertEvent::Warning(WarningKind::NotStarted),
+        8 => AlertEvent::Warning(WarningKind::RanLong),
+        9 => AlertEvent::Warning(WarningKind::RanShort),
         _ => return None,
     })
 }
@@ -213,6 +224,8 @@ pub(super) fn read_outbox_row(number: u64, bytes: &[u8]) -> Result<OutboxRow, St
             last_row: DeliveryNumber(last),
             attempts,
         }),
+        limit: RunLimit::parse(row.limit.into())
+            .map_err(|_| record::invalid_row::<OutboxRecord<'_>>(&"limit"))?,
         recipients,
     })
 }
@@ -286,6 +299,7 @@ impl Batch {
                 }),
                 part: outbox_row.part.map(|part| (part.last_row.0, part.attempts)),
                 recipients: outbox_row.recipients.iter().map(recipient).collect(),
+                limit: outbox_row.limit.number(),
             };
             record::encode(&row, &mut bytes)?;
             table.insert(outbox_row.number.0, bytes.as_slice())?;

@@ -18,7 +18,10 @@ use crate::domain::alert::{
     ChannelHealth, DeliveryProof, HoldReason, NotificationState, Outage, RefusedRecipient,
 };
 use crate::domain::channel::ChannelSettings;
-use crate::domain::check::{Check, CheckLabels, CheckSettings, CheckState, OngoingRun, PauseEnd};
+use crate::domain::check::{
+    Check, CheckLabels, CheckSettings, CheckState, OngoingRun, PauseEnd, RunLimit, RunLimits,
+    WarningSet,
+};
 use crate::domain::flip::{Flip, FlipCause, LoggedFlip};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, KeyId, ProjectId};
 use crate::domain::import_item::ProjectImport;
@@ -177,6 +180,11 @@ fn check() -> Check {
         failure_kw: Keywords::parse("ERR").unwrap(),
         channels: Box::new([ChannelId(5)]),
         parents: Parents::new(vec![CheckId(4)]).unwrap(),
+        limits: RunLimits {
+            latest_start: RunLimit::parse(600).unwrap(),
+            longest_run: RunLimit::parse(3600).unwrap(),
+            shortest_run: RunLimit::parse(5).unwrap(),
+        },
         ..CheckSettings::default()
     };
     let state = CheckState {
@@ -200,6 +208,7 @@ fn check() -> Check {
         imported_pings: 2,
         pause_end: PauseEnd::new(Timestamp::from_secs(120), Status::Up),
         expected_from: Some(Timestamp::from_secs(40)),
+        given_warnings: WarningSet::from_bits(1),
         ..CheckState::new(Timestamp::from_secs(50))
     };
     Check {

@@ -4,6 +4,7 @@ mod audience;
 mod fair_shares;
 mod hold_matrix;
 mod parents;
+mod warnings;
 mod windows;
 
 use std::sync::Arc;

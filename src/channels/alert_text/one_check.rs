@@ -1,6 +1,7 @@
 //! Alerts about one check.
 
 use super::check_facts::{job_output, labeled_facts, other_checks_sentence};
+use super::warning::warning_alert;
 use super::{check_display_name, title_only_alert};
 use crate::channels::alert::{
     Alert, AlertSeverity, AlertedCheck, CheckEvent, CheckFacts, CloseReason, DelayReason,
@@ -65,6 +66,18 @@ pub(super) fn check_alert(
             context,
         ),
         CheckEvent::Closed { at, reason } => closed_alert(&name, *at, *reason, &times, context),
+        CheckEvent::Warning {
+            warning,
+            skipped,
+            resolved,
+        } => warning_alert(
+            &name,
+            &check,
+            *warning,
+            (*skipped, *resolved),
+            &times,
+            context,
+        ),
         CheckEvent::Test { at, up, channel } => {
             let alert = title_only_alert(
                 AlertEvent::Test,
@@ -97,14 +110,17 @@ pub(super) fn check_alert(
         CheckEvent::Down { flip, .. } => (flip.cause, Some((flip.at, None))),
         CheckEvent::Up { flip, down, .. } => (down.cause, Some((down.at, Some(flip.at)))),
         CheckEvent::Closed { .. } => (FlipCause::PausedOrResumed, None),
-        CheckEvent::Test { .. } => (FlipCause::Unknown, None),
+        CheckEvent::Warning { .. } | CheckEvent::Test { .. } => (FlipCause::Unknown, None),
     };
     let unique_key = check.unique_key;
     let pages = context
         .page_base_url
         .filter(|_| alert.event != AlertEvent::Test);
     alert.link = pages.map(|base| format!("{}/cloaked/{unique_key}/", base.trim_end_matches('/')));
-    if matches!(alert.event, AlertEvent::Down | AlertEvent::Up) {
+    if matches!(
+        alert.event,
+        AlertEvent::Down | AlertEvent::Up | AlertEvent::Warning(_)
+    ) {
         alert.facts = labeled_facts(&check, &times);
         alert.output = check
             .last_ping
@@ -112,7 +128,7 @@ pub(super) fn check_alert(
             .and_then(|ping| job_output(&check, ping));
         alert.other_checks = other_checks_sentence(&check);
     }
-    if alert.event == AlertEvent::Down {
+    if alert.event == AlertEvent::Down || alert.event.is_warning() {
         alert.description = clean_lines(check.settings.desc.as_str());
     }
     alert.check = Some(AlertedCheck {

@@ -1,9 +1,11 @@
 //! Alerts about several checks of one project.
 
 use super::title_only_alert;
+use super::warning::short_warning;
 use crate::channels::alert::{Alert, AlertList, AlertSeverity, CheckSummary, RenderContext};
 use crate::channels::render::sanitize::to_one_line;
 use crate::domain::alert::AlertEvent;
+use crate::domain::check::WarningKind;
 use crate::domain::explanation;
 use crate::domain::flip::FlipCause;
 use crate::domain::formatting::{TimeFormatter, format_count, format_duration};
@@ -32,6 +34,7 @@ fn list_item(check: &CheckSummary, times: &TimeFormatter<'_>) -> String {
 pub(super) fn digest_alert(
     down: &[CheckSummary],
     up: &[CheckSummary],
+    warned: &[(CheckSummary, WarningKind, Timestamp)],
     context: RenderContext<'_>,
 ) -> Alert {
     let times = TimeFormatter {
@@ -39,6 +42,10 @@ pub(super) fn digest_alert(
         zone: context.zone,
     };
     let (title, severity) = match (down.len(), up.len()) {
+        (0, 0) => (
+            format!("Warnings about {}", format_count(warned.len(), "check")),
+            AlertSeverity::Warning,
+        ),
         (0, up) => (
             format!("{} again", up_count_phrase(up)),
             AlertSeverity::Recovery,
@@ -56,15 +63,25 @@ pub(super) fn digest_alert(
             AlertSeverity::Critical,
         ),
     };
-    let event = if down.is_empty() {
-        AlertEvent::Up
-    } else {
-        AlertEvent::Down
+    let event = match (down, up, warned) {
+        ([], [], [(_, kind, _), ..]) => AlertEvent::Warning(*kind),
+        ([], ..) => AlertEvent::Up,
+        _ => AlertEvent::Down,
     };
     let list = |heading, items: Vec<String>| AlertList { heading, items };
     let downs = down.iter().map(|check| list_item(check, &times)).collect();
     let ups = up.iter().map(|check| to_one_line(&check.name)).collect();
-    let lists = [list("Down:", downs), list("Up again:", ups)]
+    let warnings = warned.iter().map(|(check, kind, at)| {
+        let (name, what) = (to_one_line(&check.name), short_warning(*kind));
+        format!("{name} ({what}, {})", times.at_phrase(*at))
+    });
+    let warnings = warnings.collect();
+    let lists = [
+        list("Down:", downs),
+        list("Up again:", ups),
+        list("Warnings:", warnings),
+    ];
+    let lists = lists
         .into_iter()
         .filter(|list| !list.items.is_empty())
         .collect();
@@ -74,7 +91,9 @@ pub(super) fn digest_alert(
         &title,
         String::new(),
         lists,
-        down.first().or(up.first()),
+        down.first()
+            .or(up.first())
+            .or(warned.first().map(|(check, ..)| check)),
         context,
     )
 }

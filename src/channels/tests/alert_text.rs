@@ -307,6 +307,7 @@ fn one_message_lists_several_checks() {
     let digest = alert_now(AlertFacts::Digest {
         down: briefs(2),
         up: briefs(1),
+        warned: vec![],
     });
     assert_eq!(
         whole(&digest),
@@ -324,7 +325,8 @@ fn one_message_lists_several_checks() {
     assert_eq!(
         alert_now(AlertFacts::Digest {
             down: vec![],
-            up: briefs(2)
+            up: briefs(2),
+            warned: vec![]
         })
         .title,
         "Home: 2 checks are up again"
@@ -332,7 +334,8 @@ fn one_message_lists_several_checks() {
     assert_eq!(
         alert_now(AlertFacts::Digest {
             down: briefs(1),
-            up: vec![]
+            up: vec![],
+            warned: vec![]
         })
         .title,
         "Home: 1 check went down"
@@ -376,6 +379,7 @@ fn one_message_lists_several_checks() {
     let many = alert_now(AlertFacts::Digest {
         down: briefs(1_000),
         up: vec![],
+        warned: vec![],
     });
     let cut = render_text(
         &many,

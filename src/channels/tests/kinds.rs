@@ -43,7 +43,9 @@ pub(super) fn maximal_settings(kind: &'static ChannelKind) -> ChannelSettings {
         .iter()
         .fold(minimal_settings(kind), |settings, field| {
             let value = match field.field_type {
-                SettingFieldType::Choice(words) => words.last().unwrap(),
+                SettingFieldType::Choice(words) | SettingFieldType::Words(words) => {
+                    words.last().unwrap()
+                }
                 SettingFieldType::Url | SettingFieldType::SecretUrl => {
                     "https://other.example.org/a"
                 }

@@ -32,6 +32,7 @@ fn long() -> [Alert; 3] {
             );
             9
         ],
+        warned: vec![],
     };
     [
         of_check(named(&hostile), down(at, FlipCause::Fail)),

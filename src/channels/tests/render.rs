@@ -58,6 +58,7 @@ fn alerts(text: &str) -> [Alert; 2] {
     let digest = AlertFacts::Digest {
         down: vec![summary(text, at, FlipCause::Fail); 9],
         up: vec![summary(text, at, FlipCause::MissedPing)],
+        warned: vec![],
     };
     [
         of_check(named(text), down(at, FlipCause::Fail)),

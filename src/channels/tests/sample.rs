@@ -239,6 +239,7 @@ pub(super) fn every_event() -> Vec<(&'static str, Alert)> {
             alert_now(AlertFacts::Digest {
                 down: briefs(),
                 up: vec![summary("Sync", at, late)],
+                warned: vec![],
             }),
         ),
     ]

@@ -32,7 +32,7 @@ pub(super) fn sample_value(field: &SettingField) -> &'static str {
         SettingFieldType::MailAddresses(_) => "a@b.example",
         SettingFieldType::PhoneNumber => "+37120000000",
         SettingFieldType::Url | SettingFieldType::SecretUrl => "https://example.org/a/b",
-        SettingFieldType::Choice(words) => words.last().unwrap(),
+        SettingFieldType::Choice(words) | SettingFieldType::Words(words) => words.last().unwrap(),
         SettingFieldType::Flag => "on",
         SettingFieldType::Number(..) | SettingFieldType::NumberOrOff(..) => "1",
         SettingFieldType::Duration(..) => "4h",

@@ -3,6 +3,7 @@
 use super::settings::ChannelSettings;
 use super::{SettingField, SettingFieldType, field_value};
 use crate::domain::alert::AlertEvent;
+use crate::domain::check::WarningKind;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 use crate::domain::timezone::wall_time::{WallTime, WallTimeResolution};
@@ -14,10 +15,18 @@ pub(super) const ANY_KIND_FIELDS: &[SettingField] = &[SettingField::optional(
     "on: alerts about every check of the project, assigned to the channel or not; off if left out",
 )];
 
-/// Settings of every kind but groups.
+/// Settings of every kind but groups and those that keep incidents.
 pub(super) const NON_GROUP_FIELDS: &[SettingField] = &[SettingField::optional(
     "send",
-    SettingFieldType::Choice(&["down", "up", "down,up"]),
+    SettingFieldType::Words(&["down", "up", "late", "limits"]),
+    "events to send: a check is down, up again, late, or a run passes its limits; down,up if left \
+     out",
+)];
+
+/// Settings of kinds that keep incidents.
+pub(super) const INCIDENT_FIELDS: &[SettingField] = &[SettingField::optional(
+    "send",
+    SettingFieldType::Words(&["down", "up"]),
     "events to send; both if left out",
 )];
 
@@ -81,6 +90,10 @@ pub struct CommonSettings {
     pub alerts_on_down: bool,
     /// True if the channel is notified when checks come up again.
     pub alerts_on_up: bool,
+    /// True if the channel is notified when checks are late.
+    pub warns_of_late: bool,
+    /// True if the channel is notified when runs pass the limits of their checks.
+    pub warns_of_limits: bool,
     /// True if the channel is notified about every check of its project.
     pub all_checks: bool,
     /// Seconds between two reminders that checks are still down.
@@ -106,6 +119,8 @@ impl CommonSettings {
     pub(super) const DEFAULTS: Self = Self {
         alerts_on_down: true,
         alerts_on_up: true,
+        warns_of_late: false,
+        warns_of_limits: false,
         all_checks: false,
         reminder_interval: None,
         max_reminders: None,
@@ -123,7 +138,8 @@ impl CommonSettings {
         let is_on = |key| get(key) == Some("on");
         let number = |key| get(key).and_then(|text| text.parse::<u32>().ok());
         let sends = |word| {
-            get("send").is_none_or(|text| field_value::split_list(text).any(|item| item == word))
+            let text = get("send").unwrap_or("down,up");
+            field_value::split_list(text).any(|item| item == word)
         };
         let quiet = get("quiet").and_then(|text| field_value::parse_time_range(text).ok());
         let days = get("quiet-days")
@@ -132,6 +148,8 @@ impl CommonSettings {
         Self {
             alerts_on_down: sends("down"),
             alerts_on_up: sends("up"),
+            warns_of_late: sends("late"),
+            warns_of_limits: sends("limits"),
             all_checks: is_on("every"),
             reminder_interval: get("repeat")
                 .and_then(|text| field_value::parse_duration(text, 1, i64::MAX).ok()),
@@ -158,6 +176,8 @@ impl CommonSettings {
             AlertEvent::Down | AlertEvent::StillDown => self.alerts_on_down,
             AlertEvent::Up => self.alerts_on_up,
             AlertEvent::Notice => self.receives_notices,
+            AlertEvent::Warning(WarningKind::Late) => self.warns_of_late,
+            AlertEvent::Warning(_) => self.warns_of_limits,
             // An open incident is closed regardless of these settings.
             AlertEvent::Closed | AlertEvent::Test => true,
         }

@@ -1,6 +1,7 @@
 //! Validation of setting values, one function for each type of field. An error continues a sentence
 //! that begins with the key. It never repeats the value.
 
+use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
 use crate::domain::formatting::format_seconds;
@@ -79,6 +80,19 @@ pub(super) fn validate_choice(text: &str, words: &[&str]) -> Result<(), String> 
     } else {
         Err(format!(
             "is not one of {}; give one of these, exactly as written",
+            words.join(", ")
+        ))
+    }
+}
+
+/// Validates a list of some of these words, each at most once.
+pub(super) fn validate_words(text: &str, words: &[&str]) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    if split_list(text).all(|item| words.contains(&item) && seen.insert(item)) {
+        Ok(())
+    } else {
+        Err(format!(
+            "is not a list of some of {}; give each at most once, separated by commas",
             words.join(", ")
         ))
     }

@@ -36,6 +36,8 @@ pub enum SettingFieldType {
     SecretUrl,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// One or more of these words, separated by commas, each once.
+    Words(&'static [&'static str]),
     /// `on` or `off`.
     Flag,
     /// Whole number from the first to the second.
@@ -186,6 +188,7 @@ impl SettingField {
             SettingFieldType::PhoneNumber => "NUMBER".into(),
             SettingFieldType::Url | SettingFieldType::SecretUrl => "URL".into(),
             SettingFieldType::Choice(words) => words.join("|").into(),
+            SettingFieldType::Words(words) => words.join(",").into(),
             SettingFieldType::Flag => "on|off".into(),
             SettingFieldType::Number(min, max) => format!("{min}...{max}").into(),
             SettingFieldType::NumberOrOff(min, max) => format!("{min}...{max}|off").into(),
@@ -275,6 +278,7 @@ impl SettingField {
             }
             SettingFieldType::Url | SettingFieldType::SecretUrl => field_value::validate_url(value),
             SettingFieldType::Choice(words) => field_value::validate_choice(value, words),
+            SettingFieldType::Words(words) => field_value::validate_words(value, words),
             SettingFieldType::Flag => field_value::validate_choice(value, &["on", "off"]),
             SettingFieldType::Number(min, max) => {
                 field_value::parse_number(value, min, max).map(drop)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::warnings::RunLimits;
 use crate::domain::formatting::format_duration;
 use crate::domain::ids::ChannelId;
 use crate::domain::number::{FailureThreshold, Seconds};
@@ -64,6 +65,8 @@ pub struct CheckSettings {
     /// Checks that this check depends on. While one of them is down, alerts about this check are
     /// held back.
     pub parents: Parents,
+    /// Limits for runs, which cause warnings.
+    pub limits: RunLimits,
 }
 
 impl Default for CheckSettings {
@@ -88,6 +91,7 @@ impl Default for CheckSettings {
             channels: Box::default(),
             failure_threshold: FailureThreshold::ONE,
             parents: Parents::default(),
+            limits: RunLimits::default(),
         }
     }
 }

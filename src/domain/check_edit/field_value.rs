@@ -79,7 +79,8 @@ pub enum CheckFieldType {
         /// Maximum number of characters of all words.
         max_chars: usize,
     },
-    /// Number of seconds. Files, flags and forms accept a time with a unit, such as `15m`.
+    /// Number of seconds. Files, flags and forms accept a time with a unit, such as `15m`. If the
+    /// minimum is 0, it means none, and an empty text is 0.
     Duration {
         /// Minimum.
         min: i64,
@@ -158,6 +159,7 @@ impl CheckFieldType {
                 text.to_owned().into()
             }
             Self::Flag => CheckFieldValue::Flag(text.parse().map_err(|_| self.unexpected())?),
+            Self::Duration { min: 0, .. } if text.is_empty() => CheckFieldValue::Number(0),
             Self::Duration { min, max } => {
                 let seconds = text.parse().ok();
                 seconds

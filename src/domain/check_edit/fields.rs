@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::field_value::{
     CheckFieldType, CheckFieldValue, EditValue, InvalidValue, PostOnly, ValueProblem,
 };
-use crate::domain::check::CheckSettings;
+use crate::domain::check::{CheckSettings, RunLimit};
 use crate::domain::check_edit::ChannelSelection;
 use crate::domain::number::Seconds;
 use crate::domain::schedule::Schedule;
@@ -45,6 +45,9 @@ pub struct CheckEdit {
     pub filter_http_body: Option<bool>,
     pub filter_default_fail: Option<bool>,
     pub channels: Option<ChannelSelection>,
+    pub longest_run: Option<RunLimit>,
+    pub shortest_run: Option<RunLimit>,
+    pub latest_start: Option<RunLimit>,
 }
 
 /// Row of the table: a field of a check.
@@ -305,6 +308,40 @@ pub static FILTER_DEFAULT_FAIL: CheckField = CheckField {
     ..row!(filter_default_fail: bool => filters.default_fail)
 };
 
+/// Longest time that a run may take.
+pub static LONGEST_RUN: CheckField = CheckField {
+    value_name: "TIME",
+    flag_help: "Warn when a run takes longer, in seconds or as in 15m, 2h or 1d; 0: never",
+    config_key: "longest-run",
+    config_help: "time after which a run causes a warning",
+    label: "Longest run",
+    is_used: |settings| settings.limits.longest_run.secs().is_some(),
+    ..row!(longest_run: RunLimit => limits.longest_run)
+};
+
+/// Shortest time in which a run can succeed.
+pub static SHORTEST_RUN: CheckField = CheckField {
+    value_name: "TIME",
+    flag_help: "Warn when a run succeeds faster, in seconds or as in 15m, 2h or 1d; 0: never",
+    config_key: "shortest-run",
+    config_help: "time below which a successful run causes a warning",
+    label: "Shortest run",
+    is_used: |settings| settings.limits.shortest_run.secs().is_some(),
+    ..row!(shortest_run: RunLimit => limits.shortest_run)
+};
+
+/// Longest time between the expected ping and the start of a run.
+pub static LATEST_START: CheckField = CheckField {
+    value_name: "TIME",
+    flag_help: "Warn when no run has started this long after the expected time, in seconds or as \
+                in 15m, 2h or 1d; 0: never",
+    config_key: "latest-start",
+    config_help: "time after the expected one by which a run must have started",
+    label: "Latest start",
+    is_used: |settings| settings.limits.latest_start.secs().is_some(),
+    ..row!(latest_start: RunLimit => limits.latest_start)
+};
+
 /// Channels to notify. The writer resolves them, so no value of settings corresponds to them.
 pub static CHANNELS: CheckField = CheckField {
     value_name: "LIST",
@@ -315,7 +352,7 @@ pub static CHANNELS: CheckField = CheckField {
 };
 
 /// Every field, in the order in which the API reports errors.
-pub static CHECK_FIELDS: [&CheckField; 20] = [
+pub static CHECK_FIELDS: [&CheckField; 23] = [
     &CHANNELS,
     &DESC,
     &FAILURE_KW,
@@ -324,10 +361,13 @@ pub static CHECK_FIELDS: [&CheckField; 20] = [
     &FILTER_HTTP_BODY,
     &FILTER_DEFAULT_FAIL,
     &GRACE,
+    &LATEST_START,
+    &LONGEST_RUN,
     &MANUAL_RESUME,
     &METHODS,
     &NAME,
     &SCHEDULE,
+    &SHORTEST_RUN,
     &SLUG,
     &START_KW,
     &SUBJECT,
@@ -359,7 +399,7 @@ pub static KEYWORD_FIELDS: [&CheckField; 7] = [
 ];
 
 /// Flags of the command line, in the order of the help.
-pub static FLAG_FIELDS: [&CheckField; 18] = [
+pub static FLAG_FIELDS: [&CheckField; 21] = [
     &NAME,
     &SLUG,
     &TAGS,
@@ -368,6 +408,9 @@ pub static FLAG_FIELDS: [&CheckField; 18] = [
     &GRACE,
     &SCHEDULE,
     &TZ,
+    &LATEST_START,
+    &LONGEST_RUN,
+    &SHORTEST_RUN,
     &METHODS,
     &MANUAL_RESUME,
     &START_KW,
@@ -381,7 +424,7 @@ pub static FLAG_FIELDS: [&CheckField; 18] = [
 ];
 
 /// Keys of a check in configuration files, except its names.
-pub static CONFIG_FIELDS: [&CheckField; 9] = [
+pub static CONFIG_FIELDS: [&CheckField; 12] = [
     &TIMEOUT,
     &SCHEDULE,
     &TZ,
@@ -391,6 +434,9 @@ pub static CONFIG_FIELDS: [&CheckField; 9] = [
     &CHANNELS,
     &MANUAL_RESUME,
     &METHODS,
+    &LATEST_START,
+    &LONGEST_RUN,
+    &SHORTEST_RUN,
 ];
 
 /// Keys of the table `filter` of a check in configuration files.
@@ -404,9 +450,13 @@ pub static CONFIG_FILTER_FIELDS: [&CheckField; 7] = [
     &FAILURE_KW,
 ];
 
-/// Rules and keywords.
-pub fn rule_and_keyword_fields() -> impl Iterator<Item = &'static CheckField> {
-    PING_RULE_FIELDS.into_iter().chain(KEYWORD_FIELDS)
+/// Limits for runs, which cause warnings.
+pub static LIMIT_FIELDS: [&CheckField; 3] = [&LATEST_START, &LONGEST_RUN, &SHORTEST_RUN];
+
+/// Rules, keywords and limits.
+pub fn rule_fields() -> impl Iterator<Item = &'static CheckField> {
+    let rules = PING_RULE_FIELDS.into_iter().chain(KEYWORD_FIELDS);
+    rules.chain(LIMIT_FIELDS)
 }
 
 impl CheckField {
@@ -487,11 +537,12 @@ mod tests {
     fn a_field_appears_everywhere() {
         let all = names(&[&CHECK_FIELDS]);
         let older: &[_] = &[&SUBJECT, &SUBJECT_FAIL];
-        let sections: [&[_]; 4] = [
+        let sections: [&[_]; 5] = [
             &NAME_FIELDS,
             &TIME_FIELDS,
             &PING_RULE_FIELDS,
             &KEYWORD_FIELDS,
+            &LIMIT_FIELDS,
         ];
         assert_eq!(
             names(&[&sections.concat(), &[&GRACE, &CHANNELS], older]),

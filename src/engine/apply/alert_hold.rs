@@ -141,6 +141,18 @@ impl WorkingState {
         now: Timestamp,
     ) -> Option<Outage> {
         let expected = deadline.plus_secs(-check.settings.grace.get());
+        self.outage_between(check, expected, deadline, now)
+    }
+
+    /// Outage during which a ping may have been lost that was expected at `expected` and is missing
+    /// at `deadline`.
+    pub(super) fn outage_between(
+        &self,
+        check: &Check,
+        expected: Timestamp,
+        deadline: Timestamp,
+        now: Timestamp,
+    ) -> Option<Outage> {
         let of_project = self
             .state
             .project(check.project)

@@ -165,7 +165,7 @@ impl WorkingState {
     /// has enough rows for alerts; the rest of the checks stays due.
     pub(super) fn evaluate_checks(&mut self, ids: &[CheckId], now: Timestamp) -> CommandOutcome {
         let mut due: Vec<_> = ids.iter().filter_map(|id| self.state.check(*id)).collect();
-        due.sort_by_cached_key(|check| (check.state.next_evaluation(&check.settings), check.id));
+        due.sort_by_cached_key(|check| (check.state.next_due(&check.settings, now), check.id));
         let due: Vec<_> = due.into_iter().map(|check| check.id).collect();
         for id in due {
             if !self.has_alert_rows_left() {
@@ -182,6 +182,9 @@ impl WorkingState {
         };
         let mut flips = Vec::new();
         check.state.apply_deadline(&check.settings, now, &mut flips);
+        if flips.is_empty() && self.give_due_warnings(&mut check, now) {
+            self.record_change(Change::Check(Box::new(check.clone())));
+        }
         if !flips.is_empty() || check.state.is_notification_due(now) {
             self.put_check(check, &flips, now);
         }
@@ -197,7 +200,7 @@ impl WorkingState {
             check.state.is_alert_held()
                 || check
                     .state
-                    .next_evaluation(&check.settings)
+                    .next_due(&check.settings, now)
                     .is_some_and(|at| at <= now)
         };
         if self.state.check(id).is_some_and(needs_evaluation) {
@@ -219,7 +222,7 @@ impl WorkingState {
             let check = self.state.check(id)?;
             let at = check
                 .state
-                .next_evaluation(&check.settings)
+                .next_due(&check.settings, now)
                 .filter(|at| *at <= now)?;
             Some((at, id))
         };

@@ -298,8 +298,10 @@ impl WorkingState {
         if channel.health.disabled.is_some() {
             return Err(CommandError::ChannelDisabled);
         }
+        // A warning is about a moment that has passed.
         if channel.settings.kind().class != ChannelClass::Machine
             && delivery.flip != check.state.last_flip
+            || delivery.event.is_warning()
         {
             return Err(CommandError::Outdated);
         }

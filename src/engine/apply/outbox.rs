@@ -71,10 +71,12 @@ impl WorkingState {
         {
             return;
         }
+        // The number of warnings has a limit of its own.
         let waiting: Vec<_> = self
             .state
             .outbox
             .rows_of_pair(channel.id, row.check)
+            .filter(|other| !row.event.is_warning() && !other.event.is_warning())
             .cloned()
             .collect();
         if waiting.len() >= MAX_ROWS_PER_PAIR {
@@ -115,6 +117,7 @@ impl WorkingState {
             .state
             .outbox
             .rows_of_pair(channel.id, row.check)
+            .filter(|row| !row.event.is_warning())
             .last()
             .cloned()
         {

@@ -55,12 +55,10 @@ impl WorkingState {
                 .filter_map(|id| self.state.check(*id))
         };
         let latest = now.plus_secs(HoldReason::RECHECK_SECS);
-        if let Some(parent) =
-            parents().find(|parent| self.holds_child_alerts(parent, Parents::MAX_LEVELS))
-        {
+        if let Some(parent) = self.holding_parent(check) {
             return Some(NotificationState::Pending {
                 at: latest,
-                reason: HoldReason::ParentDown(parent.id),
+                reason: HoldReason::ParentDown(parent),
             });
         }
         if matches!(
@@ -94,6 +92,15 @@ impl WorkingState {
             at: at.max(now).plus_secs(1),
             reason: HoldReason::ParentPending,
         })
+    }
+
+    /// Parent whose downtime holds back the alerts of a check.
+    pub(super) fn holding_parent(&self, check: &Check) -> Option<CheckId> {
+        let parents = check.settings.parents.ids().iter();
+        parents
+            .filter_map(|id| self.state.check(*id))
+            .find(|parent| self.holds_child_alerts(parent, Parents::MAX_LEVELS))
+            .map(|parent| parent.id)
     }
 
     /// True if a check is about to be stored without the parents that it has. Deleted parents do

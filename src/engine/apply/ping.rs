@@ -115,7 +115,14 @@ impl WorkingState {
             None
         };
         let mut flips = Vec::new();
-        let deadline = state.deadline(&settings);
+        let due_at = |state: &CheckState| {
+            let times = [
+                state.deadline(&settings),
+                state.next_warning(&settings, now),
+            ];
+            times.into_iter().flatten().min()
+        };
+        let due_before = due_at(&state);
         state.apply_ping(&settings, meaning, rid, now, &mut flips);
         let arrival = Arrival(self.numbers.arrival);
         self.numbers.arrival += 1;
@@ -142,10 +149,14 @@ impl WorkingState {
             self.record_key_use(key, now, from);
         }
         self.effects.pings.push((arrival, ping, stored));
-        let is_earlier_deadline = state
-            .deadline(&settings)
-            .is_some_and(|new| deadline.is_none_or(|old| new < old));
-        self.apply_ping_effects(id, state, is_earlier_deadline, arrival, &flips, now);
+        let is_due_earlier =
+            due_at(&state).is_some_and(|new| due_before.is_none_or(|old| new < old));
+        self.apply_ping_effects(id, state, is_due_earlier, arrival, &flips, now);
+        if meaning == PingMeaning::Success
+            && let Some(warning) = state.short_run_warning(&settings, now)
+        {
+            self.give_short_run_warning(id, warning, now);
+        }
         Ok(if created {
             CommandOutcome::PingedNewCheck
         } else {
@@ -159,7 +170,7 @@ impl WorkingState {
         &mut self,
         id: CheckId,
         state: CheckState,
-        is_earlier_deadline: bool,
+        is_due_earlier: bool,
         arrival: Arrival,
         flips: &[Flip],
         now: Timestamp,
@@ -174,7 +185,7 @@ impl WorkingState {
             return self.record_change(Change::CheckState {
                 id,
                 state,
-                is_earlier_deadline,
+                is_due_earlier,
             });
         };
         check.state = state;
@@ -188,7 +199,7 @@ impl WorkingState {
             Change::CheckState {
                 id,
                 state: check.state,
-                is_earlier_deadline,
+                is_due_earlier,
             }
         });
         self.release_children(project, id, now);

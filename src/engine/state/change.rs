@@ -24,8 +24,8 @@ pub enum Change {
         id: CheckId,
         /// State after the change.
         state: CheckState,
-        /// True if its deadline is earlier than before, or is new.
-        is_earlier_deadline: bool,
+        /// True if its deadline or its next warning is earlier than before, or is new.
+        is_due_earlier: bool,
     },
     /// A check was created or changed: its row is to be written.
     Check(Box<Check>),

@@ -96,7 +96,7 @@ impl Writer {
         changes.iter().for_each(|change| match change {
             Change::CheckState {
                 id,
-                is_earlier_deadline: true,
+                is_due_earlier: true,
                 ..
             } => to_arm.push(*id),
             Change::Check(check) => to_arm.push(check.id),

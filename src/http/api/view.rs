@@ -82,6 +82,7 @@ impl ApiView {
         write_fields(&mut object, &fields::KEYWORD_FIELDS, settings);
         self.write_urls(&mut object, check, channels);
         write_fields(&mut object, &fields::TIME_FIELDS, settings);
+        write_fields(&mut object, &fields::LIMIT_FIELDS, settings);
         object.end();
     }
 

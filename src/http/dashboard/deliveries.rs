@@ -16,7 +16,7 @@ use super::time_display::DisplayTime;
 use crate::channels::alert_text::check_display_name;
 use crate::channels::transport_reply::visible_error;
 use crate::domain::alert::{AlertEvent, ChannelHealth, DeliveryRecord, DeliveryResult, OutboxRow};
-use crate::domain::check::Check;
+use crate::domain::check::{Check, WarningKind};
 use crate::domain::formatting::format_count;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, parse_hyphenated_uuid};
 use crate::engine::state::State;
@@ -360,5 +360,9 @@ fn event_text(event: AlertEvent) -> &'static str {
         AlertEvent::StillDown => "is still down",
         AlertEvent::Test => "test",
         AlertEvent::Notice => "notice",
+        AlertEvent::Warning(WarningKind::Late) => "is late",
+        AlertEvent::Warning(WarningKind::NotStarted) => "has not started",
+        AlertEvent::Warning(WarningKind::RanLong) => "ran too long",
+        AlertEvent::Warning(WarningKind::RanShort) => "finished too fast",
     }
 }

@@ -7,7 +7,9 @@ use uuid::Uuid;
 
 use super::{parse_source, parse_status, source_text};
 use crate::domain::alert::{HoldReason, NotificationState};
-use crate::domain::check::{CheckSettings, CheckState, KeywordFilters, OngoingRun, PauseEnd};
+use crate::domain::check::{
+    CheckSettings, CheckState, KeywordFilters, OngoingRun, PauseEnd, RunLimit, RunLimits,
+};
 use crate::domain::ids::CheckId;
 use crate::domain::import_contents::ImportedCheck;
 use crate::domain::number::{FailureThreshold, Seconds};
@@ -60,6 +62,13 @@ pub struct ImportCheckRow {
     pause_end: Option<(i64, String)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expected_from: Option<i64>,
+    /// Latest start, longest run and shortest run in seconds; 0 for none.
+    #[serde(default, skip_serializing_if = "has_no_limits")]
+    limits: [u32; 3],
+}
+
+fn has_no_limits(limits: &[u32; 3]) -> bool {
+    *limits == [0; 3]
 }
 
 /// Notification state of a check.
@@ -206,6 +215,11 @@ impl From<ImportedCheck> for ImportCheckRow {
                 .pause_end
                 .map(|end| (end.at.micros(), end.status.name().into())),
             expected_from: state.expected_from.map(Timestamp::micros),
+            limits: [
+                settings.limits.latest_start.number(),
+                settings.limits.longest_run.number(),
+                settings.limits.shortest_run.number(),
+            ],
         }
     }
 }
@@ -214,6 +228,8 @@ impl ImportCheckRow {
     /// Converts the row to a check. The error is the name of the invalid field.
     pub(super) fn into_check(self) -> Result<ImportedCheck, &'static str> {
         let [subject, body, http_body, default_fail] = self.filters;
+        let [latest_start, longest_run, shortest_run] = self.limits;
+        let limit = |number: u32| RunLimit::parse(number.into()).map_err(|_| "limits");
         let settings = CheckSettings {
             name: Name::from_stored(&self.name),
             slug: Slug::from_stored(&self.slug),
@@ -240,6 +256,11 @@ impl ImportCheckRow {
                 default_fail,
             },
             failure_threshold: FailureThreshold::parse(self.after.into()).map_err(|_| "after")?,
+            limits: RunLimits {
+                latest_start: limit(latest_start)?,
+                longest_run: limit(longest_run)?,
+                shortest_run: limit(shortest_run)?,
+            },
             ..CheckSettings::default()
         };
         let moment = Timestamp::from_micros;

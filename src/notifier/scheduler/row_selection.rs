@@ -187,8 +187,15 @@ pub(super) fn pick_for_people(
     if is_more {
         add_newer_rows(view, channel, &mut checks, last);
     }
+    checks.values_mut().for_each(drop_newer_warnings);
     separate_suspects(&mut checks, &failing, progress);
-    let is_outage = checks.len() > 1 && checks.values().flatten().all(|row| row.during_outage);
+    let rows_of_flips = || {
+        let rows = checks.values().flatten();
+        rows.filter(|row| !row.event.is_warning())
+    };
+    let is_outage = checks.len() > 1
+        && rows_of_flips().next().is_some()
+        && rows_of_flips().all(|row| row.during_outage);
     if policy
         .digest_above
         .is_some_and(|most| is_outage || checks.len() > most)
@@ -255,16 +262,25 @@ fn separate_suspects(
     }
 }
 
-/// Keeps the newest of the waiting rows about one check.
+/// Removes warnings after the last change of status: a message gives one of both, the change first.
+fn drop_newer_warnings(rows: &mut Vec<Arc<OutboxRow>>) {
+    if let Some(last) = rows.iter().rposition(|row| !row.event.is_warning()) {
+        rows.truncate(last + 1);
+    }
+}
+
+/// Keeps the newest of the waiting rows about one check. Earlier warnings are outdated by it.
 fn collapse_rows(
     rows: &[Arc<OutboxRow>],
     superseded: &mut Vec<DeliveryNumber>,
 ) -> Option<MessageItem> {
     let (newest, earlier) = rows.split_last()?;
     superseded.extend(earlier.iter().map(|row| row.number));
+    let is_kind = |row: &&Arc<OutboxRow>| row.event.is_warning() == newest.event.is_warning();
+    let earlier: Vec<_> = earlier.iter().filter(is_kind).collect();
     // Downtime that has ended, if certainly no user was notified of it.
     let unnotified_down = if newest.event == AlertEvent::Up {
-        earlier.last()
+        earlier.last().copied()
     } else {
         None
     };
@@ -274,11 +290,12 @@ fn collapse_rows(
     let merged_count = usize::from(unnotified_down.is_some());
     let skipped = rows
         .iter()
+        .filter(is_kind)
         .map(|row| usize::from(row.dropped_before))
         .sum::<usize>()
         + earlier.len()
         - merged_count;
-    let since = rows.first().map_or(newest.at, |row| row.at);
+    let since = earlier.first().map_or(newest.at, |row| row.at);
     let up = earlier
         .last()
         .filter(|up| newest.event == AlertEvent::Down && up.event == AlertEvent::Up);

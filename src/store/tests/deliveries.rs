@@ -5,6 +5,7 @@ use crate::domain::alert::{
     AlertEvent, DeletedCheck, DeliveryRecord, DeliveryResult, MessagePart, OutboxRow, Recipient,
     RecipientResult,
 };
+use crate::domain::check::RunLimit;
 use crate::domain::ids::{DeliveryNumber, UniqueKey};
 
 /// Returns a delivery about a check; the project has the same number.
@@ -77,6 +78,7 @@ fn rows_of_the_outbox_and_of_deliveries_are_read_in_every_version() {
             unique_key: UniqueKey::from_bytes([9; 20]),
         })),
         alerted_labels: Some(Arc::new(names())),
+        limit: RunLimit::parse(60).unwrap(),
         part: Some(MessagePart {
             last_row: DeliveryNumber(70),
             attempts: 3,
@@ -152,6 +154,7 @@ fn rows_of_the_outbox_and_of_deliveries_are_read_in_every_version() {
         alerted_labels: None,
         part: None,
         recipients: Arc::default(),
+        limit: RunLimit::default(),
         ..outbox_row
     };
     assert_eq!(

@@ -13,6 +13,8 @@ use rows::{
 /// The part of `written` that rows of schema 17 hold.
 fn written_by_schema_17() -> Contents {
     let mut contents = written();
+    Arc::make_mut(&mut contents.check.settings).limits = RunLimits::default();
+    contents.check.state.given_warnings = WarningSet::default();
     contents.project.status_pages = Vec::new();
     contents.project.allows_ping_settings = false;
     contents

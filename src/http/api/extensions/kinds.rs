@@ -85,6 +85,7 @@ fn write_field_type(object: &mut JsonObject<'_>, field_type: &SettingFieldType) 
         SettingFieldType::Url => ("url", None, None),
         SettingFieldType::SecretUrl => ("secret-url", None, None),
         SettingFieldType::Choice(_) => ("choice", None, None),
+        SettingFieldType::Words(words) => ("words", Some(1), Some(words.len() as i64)),
         SettingFieldType::Flag => ("flag", None, None),
         SettingFieldType::Number(least, most) => ("number", Some(least), Some(most)),
         SettingFieldType::NumberOrOff(least, most) => ("number-or-off", Some(least), Some(most)),
@@ -102,7 +103,7 @@ fn write_field_type(object: &mut JsonObject<'_>, field_type: &SettingFieldType) 
         SettingFieldType::Label => ("label", None, None),
     };
     object.text("form", word);
-    if let SettingFieldType::Choice(words) = field_type {
+    if let SettingFieldType::Choice(words) | SettingFieldType::Words(words) = field_type {
         object.member("choices", |out| {
             write_array(out, *words, |word, out| write_string(out, word));
         });

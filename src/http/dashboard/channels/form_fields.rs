@@ -17,6 +17,8 @@ pub(super) enum Input {
     Lines,
     /// One of these words, or none.
     Choice(&'static [&'static str]),
+    /// Boxes for these words. The value is the list of those that are ticked.
+    Boxes(&'static [&'static str]),
     /// A box that is ticked for `on`.
     Switch,
     /// A line that is not displayed again.
@@ -82,15 +84,20 @@ pub(super) fn form_fields(
 }
 
 impl ChannelFormField {
-    /// Options of a choice: value and words.
+    /// Options of a choice or of boxes: value and words.
     pub(super) fn options(&self) -> Vec<(&'static str, String)> {
         match self.input {
-            Input::Choice(words) => words
+            Input::Choice(words) | Input::Boxes(words) => words
                 .iter()
                 .map(|word| (*word, option_label(self.key, word)))
                 .collect(),
             _ => Vec::new(),
         }
+    }
+
+    /// True if the box of a word is ticked.
+    pub(super) fn is_ticked(&self, word: &str) -> bool {
+        self.value.split(',').any(|item| item.trim() == word)
     }
 
     fn new(
@@ -101,6 +108,7 @@ impl ChannelFormField {
         let input = match field.field_type {
             SettingFieldType::Header | SettingFieldType::Label => Input::Pairs,
             SettingFieldType::Choice(words) => Input::Choice(words),
+            SettingFieldType::Words(words) => Input::Boxes(words),
             SettingFieldType::Flag => Input::Switch,
             SettingFieldType::Text(_) | SettingFieldType::Template(_) => Input::Lines,
             _ if field.is_secret() => Input::Secret,
@@ -110,7 +118,7 @@ impl ChannelFormField {
         let value = match (form, stored) {
             // A secret is never sent back: after an error it has to be entered again.
             (Some(_), _) if input == Input::Secret => String::new(),
-            (Some(form), _) => form.get(field.key).to_owned(),
+            (Some(form), _) => submitted_value(input, field.key, form),
             (None, Some(stored)) if input != Input::Secret => own(stored),
             (None, _) => String::new(),
         };
@@ -153,6 +161,14 @@ impl ChannelFormField {
     }
 }
 
+/// Value of a key in a form; of boxes, those that are ticked.
+fn submitted_value(input: Input, key: &str, form: &Query) -> String {
+    match input {
+        Input::Boxes(_) => form.get_all(key).collect::<Vec<_>>().join(","),
+        _ => form.get(key).to_owned(),
+    }
+}
+
 /// Value of a key as it may be displayed. For a pattern, the lines of all its keys.
 fn masked_value(key: &str, stored: &ChannelSettings) -> String {
     let Some(prefix) = key.strip_suffix("NAME") else {
@@ -177,7 +193,7 @@ pub(super) fn parse_pairs(
     let mut pairs = Vec::new();
     let removed: BTreeSet<_> = form.get_all("remove").collect();
     for entry in form_fields(kind, stored, None).into_iter().flatten() {
-        let submitted = form.get(entry.key).replace("\r\n", "\n");
+        let submitted = submitted_value(entry.input, entry.key, form).replace("\r\n", "\n");
         match entry.input {
             Input::Pairs => {
                 let prefix = entry.key.strip_suffix("NAME").unwrap_or_default();
@@ -208,7 +224,7 @@ pub(super) fn parse_pairs(
             }
             _ if submitted.trim().is_empty() => {}
             Input::Lines => pairs.push((entry.key.into(), submitted)),
-            Input::Line | Input::Choice(_) | Input::Switch | Input::Secret => {
+            Input::Line | Input::Choice(_) | Input::Boxes(_) | Input::Switch | Input::Secret => {
                 pairs.push((entry.key.into(), submitted.trim().to_owned()));
             }
         }

@@ -98,9 +98,10 @@ pub(super) fn setting_label(key: &str) -> String {
 /// Words of an option of a setting.
 pub(super) fn option_label(key: &str, word: &str) -> String {
     match (key, word) {
-        ("send", "down") => "only that checks are down".into(),
-        ("send", "up") => "only that checks are up again".into(),
-        ("send", "down,up") => "both".into(),
+        ("send", "down") => "a check is down".into(),
+        ("send", "up") => "a check is up again".into(),
+        ("send", "late") => "a check is late".into(),
+        ("send", "limits") => "a run passes the limits of its check".into(),
         _ => word.to_owned(),
     }
 }

@@ -152,10 +152,15 @@ impl CheckFormPage {
         self.fields.expects.name() == name
     }
 
-    /// Inputs for the texts among the rules.
-    fn rule_inputs(&self) -> impl Iterator<Item = &'static CheckField> {
+    /// Inputs for keywords.
+    fn keyword_inputs(&self) -> impl Iterator<Item = &'static CheckField> {
         let is_input = |field: &&CheckField| !is_box(field);
-        fields::rule_and_keyword_fields().filter(is_input)
+        fields::KEYWORD_FIELDS.into_iter().filter(is_input)
+    }
+
+    /// Inputs for limits of runs.
+    fn limit_inputs(&self) -> impl Iterator<Item = &'static CheckField> {
+        fields::LIMIT_FIELDS.into_iter()
     }
 
     fn has_more(&self) -> bool {
@@ -165,7 +170,10 @@ impl CheckFormPage {
             || fields.is_ticked("post_only")
             || fields.after != "1"
             || !fields.parents.is_empty()
-            || self.rule_inputs().any(|input| is_shown(input.form_name))
+            || self
+                .keyword_inputs()
+                .chain(self.limit_inputs())
+                .any(|input| is_shown(input.form_name))
             || ["after", PARENT_FIELD].into_iter().any(is_shown)
     }
 }

@@ -10,6 +10,7 @@ use crate::domain::check_edit::field_value::{
 };
 use crate::domain::check_edit::fields::{self, CheckField};
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
+use crate::domain::formatting::format_seconds;
 use crate::domain::number::{FailureThreshold, Seconds};
 use crate::domain::schedule::{Schedule, ScheduleKind};
 use crate::domain::timezone::Timezone;
@@ -148,7 +149,10 @@ impl CheckFormFields {
         let texts = form_fields().map(|field| {
             let text = match (field.value(settings), field.field_type.box_values()) {
                 (Some(value), Some([_, ticked])) if value == ticked => TICKED.into(),
-                (_, Some(_)) | (None, _) => String::new(),
+                (Some(CheckFieldValue::Number(0)), None) | (_, Some(_)) | (None, _) => {
+                    String::new()
+                }
+                (Some(CheckFieldValue::Number(seconds)), None) => format_seconds(seconds),
                 (Some(value), None) => value.into_text(),
             };
             (field.form_name, text)
@@ -241,12 +245,7 @@ impl CheckFormFields {
             fields::GRACE.label,
             self.grace.parse_seconds(),
         );
-        self.read_fields(
-            fields::rule_and_keyword_fields(),
-            stored,
-            &mut edit,
-            &mut errors,
-        );
+        self.read_fields(fields::rule_fields(), stored, &mut edit, &mut errors);
         let after = self
             .after
             .parse()
@@ -306,12 +305,7 @@ impl CheckFormFields {
         let mut edit = CheckEdit::default();
         let mut errors = Vec::new();
         let stored = CheckSettings::default();
-        self.read_fields(
-            fields::rule_and_keyword_fields(),
-            &stored,
-            &mut edit,
-            &mut errors,
-        );
+        self.read_fields(fields::rule_fields(), &stored, &mut edit, &mut errors);
         errors.is_empty().then_some(edit)
     }
 
@@ -389,9 +383,7 @@ fn collect_error<T>(
 
 /// Fields whose inputs and boxes are read alike.
 fn form_fields() -> impl Iterator<Item = &'static CheckField> {
-    fields::NAME_FIELDS
-        .into_iter()
-        .chain(fields::rule_and_keyword_fields())
+    fields::NAME_FIELDS.into_iter().chain(fields::rule_fields())
 }
 
 /// True if the form has a box for the field.

@@ -35,7 +35,7 @@ impl FormPart {
             Self::Parents,
         ];
         let names = fields::NAME_FIELDS.into_iter().map(Self::Text);
-        let rules = fields::rule_and_keyword_fields().map(Self::Text);
+        let rules = fields::rule_fields().map(Self::Text);
         names.chain(middle).chain(rules)
     }
 
@@ -182,10 +182,7 @@ mod tests {
                 pairs.push((name.to_owned(), value.to_owned()));
             }
         };
-        for field in fields::NAME_FIELDS
-            .into_iter()
-            .chain(fields::rule_and_keyword_fields())
-        {
+        for field in fields::NAME_FIELDS.into_iter().chain(fields::rule_fields()) {
             match is_box(field) {
                 true => add(field.form_name, ["", "1", "1"]),
                 false => add(field.form_name, ["", "one", "two\r\nlines"]),

@@ -4,10 +4,12 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::channels::alert_text;
-use crate::domain::alert::DeliveryRecord;
-use crate::domain::check::Check;
+use crate::domain::alert::{AlertEvent, DeliveryRecord};
+use crate::domain::check::{Check, WarningKind};
+use crate::domain::formatting::format_duration;
 use crate::domain::ids::DeliveryNumber;
 use crate::domain::project::Channel;
+use crate::domain::timestamp::Timestamp;
 use crate::http::dashboard::deliveries::DeliveryItem;
 use crate::http::dashboard::page_error::PageError;
 use crate::http::dashboard::page_request::PageRequest;
@@ -132,4 +134,35 @@ pub(super) fn parent_links(request: &PageRequest, check: &Check) -> Vec<(String,
             })
             .collect()
     })
+}
+/// Sentence about the limits of runs, and whether a channel takes their warnings.
+pub(super) fn limits_text(request: &PageRequest, check: &Check) -> String {
+    let limits = &check.settings.limits;
+    let warnings = [
+        (
+            limits.latest_start,
+            "no run has started",
+            "after the expected time",
+        ),
+        (limits.longest_run, "a run takes more than", ""),
+        (limits.shortest_run, "a run succeeds in less than", ""),
+    ];
+    let warnings = warnings.into_iter().filter_map(|(limit, what, when)| {
+        let limit = format_duration(Timestamp::from_secs(limit.secs()?).micros());
+        Some(format!("{what} {limit} {when}").trim_end().to_owned())
+    });
+    let warnings: Vec<_> = warnings.collect();
+    if warnings.is_empty() {
+        return String::new();
+    }
+    let event = AlertEvent::Warning(WarningKind::RanLong);
+    let is_wanted = request
+        .handle()
+        .with_state(|state| !state.audience(check, event).is_empty());
+    let hint = if is_wanted {
+        ""
+    } else {
+        " No channel of this check takes these warnings: choose the event in its settings."
+    };
+    format!("Warns when {}.{hint}", warnings.join(", or when "))
 }

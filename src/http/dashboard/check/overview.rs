@@ -65,6 +65,8 @@ struct CheckPage {
     other_form: Option<AlternativePingUrl>,
     snippets: Vec<Snippet>,
     expected: String,
+    /// Limits of runs, in a sentence. Empty without any.
+    limits: String,
     diagnosis: Option<(String, String)>,
     channels: Vec<CheckChannelRow>,
     /// Names and pages of its parents.
@@ -373,6 +375,7 @@ pub(crate) fn show(request: &PageRequest) -> Result<PageResponse, PageError> {
         url,
         other_form,
         expected: expectation_text(check),
+        limits: notifications::limits_text(request, check),
         diagnosis: diagnose_zone(request, check, &activity)
             .map(|found| (found.describe(), found.zone.name().to_owned())),
         channels: channel_rows(request, check)?,

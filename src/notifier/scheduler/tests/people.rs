@@ -1,6 +1,7 @@
 //! Messages to people: the current status only, digests, and the limit for a check.
 
 use super::*;
+use crate::domain::check::WarningKind;
 
 #[test]
 fn people_get_one_message_at_a_time_oldest_first() {
@@ -18,6 +19,41 @@ fn people_get_one_message_at_a_time_oldest_first() {
     assert_eq!(SchedulerTester::item_labels(&messages), ["3down"]);
     world.done(&messages[0], SendOutcome::Skipped("".into()));
     assert_eq!(world.results, ["1 Delivered", "2 Skipped"]);
+}
+
+#[test]
+fn a_change_of_status_replaces_earlier_warnings_and_precedes_later_ones() {
+    let [down, up] = [AlertEvent::Down, AlertEvent::Up];
+    let [late, long] = [WarningKind::Late, WarningKind::RanLong].map(AlertEvent::Warning);
+    // Rows, and the messages with the number of rows of their kind that each leaves out.
+    for (events, expected) in [
+        (&[late][..], &[("1late", 0)][..]),
+        (&[late, long], &[("1ran-long", 1)]),
+        (&[late, down], &[("1down", 0)]),
+        (&[late, down, up], &[("1up+", 0)]),
+        (&[down, late, up], &[("1up+", 0)]),
+        (&[down, up, late], &[("1up+", 0), ("1late", 0)]),
+        (&[up, late, down, long, late], &[("1down", 1), ("1late", 1)]),
+    ] {
+        let mut world = SchedulerTester::new(PEOPLE);
+        events.iter().for_each(|event| _ = world.queue(1, *event));
+        let mut messages = Vec::new();
+        while !world.state.outbox.is_empty() {
+            let (step, _) = world.step();
+            for message in step {
+                let label = SchedulerTester::item_labels(std::slice::from_ref(&message)).remove(0);
+                messages.push((label, message.items[0].skipped));
+                world.done(&message, SendOutcome::Delivered);
+            }
+            world.pass(60_000);
+        }
+        let messages: Vec<_> = messages
+            .iter()
+            .map(|(label, skipped)| (label.as_str(), *skipped))
+            .collect();
+        assert_eq!(messages, expected, "{events:?}");
+        assert_eq!(world.results.len(), events.len(), "{events:?}");
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Channels of an alert, and their knowledge of a downtime.
 
+use overdue::domain::check::WarningKind;
+
 use super::*;
 
 /// Audience of each announced downtime, which is identified by its check and flip.
@@ -42,15 +44,22 @@ impl AlertModel {
         let channel = &self.model.channels[&channel];
         let kind = channel.settings.kind().name;
         let sends = |word: &str| {
-            channel
-                .setting("send")
-                .is_none_or(|send| send.split(',').any(|item| item.trim() == word))
+            let send = channel.setting("send").unwrap_or("down,up");
+            send.split(',').any(|item| item.trim() == word)
         };
         match event {
             _ if kind == "group" => false,
             AlertEvent::Down => sends("down"),
             AlertEvent::Up => sends("up"),
             AlertEvent::Closed => kind == "pd",
+            AlertEvent::Warning(warning) => {
+                let word = if warning == WarningKind::Late {
+                    "late"
+                } else {
+                    "limits"
+                };
+                kind != "pd" && sends(word)
+            }
             AlertEvent::StillDown => kind == "email" && sends("down"),
             AlertEvent::Test | AlertEvent::Notice => false,
         }
