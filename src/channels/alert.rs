@@ -86,8 +86,8 @@ pub enum CheckEvent {
         warning: Warning,
         /// Number of earlier warnings that were not sent.
         skipped: usize,
-        /// Time at which a run started, or one ended, since the warning.
-        resolved: Option<WarningResolution>,
+        /// State of the check since the warning.
+        outlook: WarningOutlook,
     },
     /// Test of a channel.
     Test {
@@ -100,13 +100,17 @@ pub enum CheckEvent {
     },
 }
 
-/// Ping that arrived after a warning.
+/// State of a check after a warning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WarningResolution {
+pub enum WarningOutlook {
     /// A run started.
     Started(Timestamp),
     /// A run ended, or the check reported without a start.
     Reported(Timestamp),
+    /// It goes down at this time, unless it reports.
+    Deadline(Timestamp),
+    /// Nothing more is known.
+    Unknown,
 }
 
 /// Reason to close an alert for a channel, though the check is not known to be up.

@@ -17,3 +17,4 @@ mod snapshots;
 mod template;
 mod urls;
 mod value_formats;
+mod warning_text;

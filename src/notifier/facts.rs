@@ -7,7 +7,7 @@ use super::scheduler::{Message, MessageItem};
 use super::sender::MessageSender;
 use crate::channels::alert::{
     self, AlertFacts, CheckEvent, CheckFacts, CheckSummary, CloseReason, EventContext, MailText,
-    PingFacts, WarningResolution,
+    PingFacts, WarningOutlook,
 };
 use crate::channels::alert_text;
 use crate::domain::alert::{AlertEvent, Outage, OutboxRow};
@@ -495,13 +495,11 @@ fn warning_event(
         WarningKind::RanShort => 0,
         WarningKind::NotStarted | WarningKind::RanLong => row.limit.secs().unwrap_or_default(),
     };
-    let is_since = |at: &Timestamp| *at > row.at && kind != WarningKind::RanShort;
-    let resolved = check.and_then(|check| {
-        let reported = check.state.last_ping.filter(is_since);
-        let started = check.state.run.map(|run| run.start).filter(is_since);
-        let reported = reported.map(WarningResolution::Reported);
-        reported.or(started.map(WarningResolution::Started))
-    });
+    let outlook = check
+        .filter(|_| kind != WarningKind::RanShort)
+        .map_or(WarningOutlook::Unknown, |check| {
+            warning_outlook(check, row.at)
+        });
     CheckEvent::Warning {
         warning: Warning {
             kind,
@@ -510,7 +508,21 @@ fn warning_event(
             limit: row.limit,
         },
         skipped,
-        resolved,
+        outlook,
+    }
+}
+
+/// State of a check after a warning at `at`.
+fn warning_outlook(check: &Check, at: Timestamp) -> WarningOutlook {
+    let state = &check.state;
+    let is_since = |time: &Timestamp| *time > at;
+    let reported = state.last_ping.filter(is_since);
+    let started = state.run.map(|run| run.start).filter(is_since);
+    match (reported, started, state.deadline(&check.settings)) {
+        (Some(at), ..) => WarningOutlook::Reported(at),
+        (None, Some(at), _) => WarningOutlook::Started(at),
+        (None, None, Some(at)) => WarningOutlook::Deadline(at),
+        (None, None, None) => WarningOutlook::Unknown,
     }
 }
 

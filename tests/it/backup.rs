@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use overdue::backup::{self, BackupError, BackupHook, BackupSchedule, BackupScheduler};
 use overdue::domain::ids::ProjectId;
@@ -13,7 +13,7 @@ use overdue::domain::ping::PingKind;
 use overdue::domain::timestamp::Timestamp;
 use overdue::engine::{Handle, HousekeepingLimits};
 use overdue::store::{FILE_NAME, JOURNAL_NAME, Medium, StoreError};
-use overdue::util::clock::ManualClock;
+use overdue::util::clock::{Clock, ManualClock};
 use overdue::util::random::Random;
 
 use crate::layouts::{LAYOUTS, LayoutServer, fill, get, request_paths};
@@ -31,12 +31,13 @@ fn take_backup(handle: &Handle) -> Vec<u8> {
 /// file until it executes its program, and so keeps the lock of a directory that was closed
 /// meanwhile: the lock is tried for ten seconds.
 fn restore(directory: &Path, backup: &[u8]) -> Result<(), BackupError> {
-    let begun = Instant::now();
+    let clock = Clock::System;
+    let begun = clock.uptime();
     loop {
         let backup = std::io::Cursor::new(backup.to_vec());
         let result = backup::restore(directory, false, backup, &Random::seeded(7)).map(drop);
         let is_locked = matches!(result, Err(BackupError::Store(StoreError::InUse(_))));
-        if !is_locked || begun.elapsed() > Duration::from_secs(10) {
+        if !is_locked || clock.uptime() - begun > Duration::from_secs(10) {
             return result;
         }
         std::thread::yield_now();

@@ -43,6 +43,8 @@ fn list() -> String {
             .flat_map(|(_, fields)| fields)
     };
     table(shared("(any)"), &mut out);
+    out.push_str("\nKinds that keep incidents have a shorter `send`:\n\n");
+    table(shared("(incidents)"), &mut out);
     out.push_str("\nKinds that people read have these as well:\n\n");
     table(shared("(people)"), &mut out);
     out.push_str("\nKinds that have a URL have this as well:\n\n");

@@ -69,12 +69,12 @@ pub(super) fn check_alert(
         CheckEvent::Warning {
             warning,
             skipped,
-            resolved,
+            outlook,
         } => warning_alert(
             &name,
             &check,
             *warning,
-            (*skipped, *resolved),
+            (*skipped, *outlook),
             &times,
             context,
         ),

@@ -72,8 +72,9 @@ pub(super) fn digest_alert(
     let downs = down.iter().map(|check| list_item(check, &times)).collect();
     let ups = up.iter().map(|check| to_one_line(&check.name)).collect();
     let warnings = warned.iter().map(|(check, kind, at)| {
-        let (name, what) = (to_one_line(&check.name), short_warning(*kind));
-        format!("{name} ({what}, {})", times.at_phrase(*at))
+        let name = to_one_line(&check.name);
+        let what = short_warning(*kind);
+        format!("{name} ({what} {})", times.at_phrase(*at))
     });
     let warnings = warnings.collect();
     let lists = [

@@ -1,49 +1,47 @@
 //! Warnings about a check that is not down.
 
 use super::title_only_alert;
-use crate::channels::alert::{Alert, AlertSeverity, CheckFacts, RenderContext, WarningResolution};
+use crate::channels::alert::{Alert, AlertSeverity, CheckFacts, RenderContext, WarningOutlook};
 use crate::domain::alert::AlertEvent;
 use crate::domain::check::{Warning, WarningKind};
 use crate::domain::formatting::{TimeFormatter, format_count, format_duration};
 use crate::domain::timestamp::Timestamp;
 
 /// Composes a warning as of the time of sending. `skipped`: number of earlier warnings that were
-/// not sent. `resolved`: ping that has arrived since.
+/// not sent.
 pub(super) fn warning_alert(
     name: &str,
     check: &CheckFacts,
     warning: Warning,
-    (skipped, resolved): (usize, Option<WarningResolution>),
+    (skipped, outlook): (usize, WarningOutlook),
     times: &TimeFormatter<'_>,
     context: RenderContext<'_>,
 ) -> Alert {
-    let what = describe_warning(check, warning, times);
-    let resolution = resolved.map(|resolved| match resolved {
-        WarningResolution::Started(at) => format!("It has started since, {}.", times.at_phrase(at)),
-        WarningResolution::Reported(at) => {
-            format!("It has reported since, {}.", times.at_phrase(at))
+    let is_resolved = matches!(
+        outlook,
+        WarningOutlook::Started(_) | WarningOutlook::Reported(_)
+    );
+    let what = describe_warning(check, warning, is_resolved, times);
+    let outlook = match outlook {
+        WarningOutlook::Started(at) => {
+            Some(format!("It has started since, {}.", times.at_phrase(at)))
         }
-    });
-    let deadline = resolved.is_none() && warning.kind != WarningKind::RanShort;
-    let deadline = deadline.then(|| {
-        let at = warning.from.plus_secs(check.settings.grace.get());
-        format!(
+        WarningOutlook::Reported(at) => {
+            Some(format!("It has reported since, {}.", times.at_phrase(at)))
+        }
+        WarningOutlook::Deadline(at) => Some(format!(
             "It goes down {} unless it reports before that.",
             times.at_phrase(at)
-        )
-    });
+        )),
+        WarningOutlook::Unknown => None,
+    };
     let skipped = (skipped > 0).then(|| {
-        let (count, verb) = (
-            format_count(skipped, "earlier warning"),
-            if skipped == 1 { "was" } else { "were" },
-        );
+        let count = format_count(skipped, "earlier warning");
+        let verb = if skipped == 1 { "was" } else { "were" };
         format!("{count} about it {verb} not sent.")
     });
-    let sentences = [Some(what.clone()), resolution.or(deadline), skipped];
-    let title = format!(
-        "{name} {}",
-        warning_phrase(warning.kind, resolved.is_some())
-    );
+    let sentences = [Some(what.clone()), outlook, skipped];
+    let title = format!("{name} {}", warning_phrase(warning.kind, is_resolved));
     Alert {
         at: warning.at,
         summary: sentences
@@ -89,7 +87,12 @@ pub(super) fn short_warning(kind: WarningKind) -> &'static str {
 }
 
 /// Warning in a sentence.
-fn describe_warning(check: &CheckFacts, warning: Warning, times: &TimeFormatter<'_>) -> String {
+fn describe_warning(
+    check: &CheckFacts,
+    warning: Warning,
+    is_resolved: bool,
+    times: &TimeFormatter<'_>,
+) -> String {
     let zone = times.zone.name();
     let from = times.at_phrase(warning.from);
     let limit = warning.limit.secs().unwrap_or_default();
@@ -100,7 +103,8 @@ fn describe_warning(check: &CheckFacts, warning: Warning, times: &TimeFormatter<
             format!("A run was expected {from} ({zone}) and had not started {limit} later.")
         }
         WarningKind::RanLong => {
-            format!("Its run that started {from} ({zone}) took longer than {limit}.")
+            let took = if is_resolved { "took" } else { "is taking" };
+            format!("Its run that started {from} ({zone}) {took} longer than {limit}.")
         }
         WarningKind::RanShort => {
             let ping = check.last_ping.as_ref();

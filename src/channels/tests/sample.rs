@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use crate::channels::alert::{
     Alert, AlertFacts, CheckEvent, CheckFacts, CheckSummary, CloseReason, EventContext, PingFacts,
-    RenderContext, SendAttempt,
+    RenderContext, SendAttempt, WarningOutlook,
 };
 use crate::channels::alert_text;
-use crate::domain::check::CheckSettings;
+use crate::domain::check::{CheckSettings, RunLimit, Warning, WarningKind};
 use crate::domain::flip::{Flip, FlipCause};
 use crate::domain::number::Seconds;
 use crate::domain::ping::{PingKind, PingScheme};
@@ -58,6 +58,32 @@ pub(super) fn up(from: &str, at: &str, cause: FlipCause, was_notified: bool) -> 
         down,
         was_notified,
         context: EventContext::default(),
+    }
+}
+
+/// Warning about a run that was expected or started at 03:30, or ended at 03:35. Its limit is five
+/// minutes.
+pub(super) fn warning(kind: WarningKind) -> CheckEvent {
+    let from = moment("2026-11-20T01:30:00Z");
+    let secs = match kind {
+        WarningKind::Late => 60,
+        _ => 300,
+    };
+    CheckEvent::Warning {
+        warning: Warning {
+            kind,
+            from,
+            at: from.plus_secs(secs),
+            limit: match kind {
+                WarningKind::Late => RunLimit::default(),
+                _ => RunLimit::parse(300).unwrap(),
+            },
+        },
+        skipped: 0,
+        outlook: match kind {
+            WarningKind::RanShort => WarningOutlook::Unknown,
+            _ => WarningOutlook::Deadline(from.plus_secs(900)),
+        },
     }
 }
 
@@ -220,6 +246,7 @@ pub(super) fn every_event() -> Vec<(&'static str, Alert)> {
             "up",
             of_check(backup(), up(at, "2026-11-20T06:57:00Z", late, true)),
         ),
+        ("warning", of_check(backup(), warning(WarningKind::RanLong))),
         ("still", alert_now(AlertFacts::StillDown(briefs()))),
         ("closed", of_check(backup(), closed)),
         (

@@ -97,6 +97,11 @@ fn requests_match_the_snapshots() {
         } else {
             minimal_settings(kind)
         };
+        let settings = if kind.class == ChannelClass::Incident {
+            settings
+        } else {
+            settings.with_value("send", "down,up,limits").unwrap()
+        };
         let mut text = String::new();
         for (name, alert) in every_event() {
             let sent = prepare(&settings, &alert, &attempt())

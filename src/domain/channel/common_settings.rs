@@ -15,7 +15,7 @@ pub(super) const ANY_KIND_FIELDS: &[SettingField] = &[SettingField::optional(
     "on: alerts about every check of the project, assigned to the channel or not; off if left out",
 )];
 
-/// Settings of every kind but groups and those that keep incidents.
+/// Settings of every kind except groups and kinds that keep incidents.
 pub(super) const NON_GROUP_FIELDS: &[SettingField] = &[SettingField::optional(
     "send",
     SettingFieldType::Words(&["down", "up", "late", "limits"]),

@@ -392,15 +392,10 @@ impl ChannelSettings {
     pub fn handles_event(&self, event: AlertEvent) -> bool {
         let of_class = match event {
             AlertEvent::Down | AlertEvent::Up => self.kind.class != ChannelClass::Group,
-            AlertEvent::Warning(_) => {
-                matches!(
-                    self.kind.class,
-                    ChannelClass::People | ChannelClass::Machine
-                )
-            }
             AlertEvent::Closed => self.kind.class == ChannelClass::Incident,
             AlertEvent::StillDown | AlertEvent::Notice => self.kind.class == ChannelClass::People,
             AlertEvent::Test => return self.kind.class != ChannelClass::Group,
+            AlertEvent::Warning(_) => true,
         };
         of_class && self.common.allows(event) && !(self.kind.ignores_event)(self, event)
     }

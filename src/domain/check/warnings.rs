@@ -214,8 +214,8 @@ impl CheckState {
     }
 
     /// Time at which the check is evaluated next, unless something happens: its deadline, a pending
-    /// decision, or a warning that is still to be given at `now`. It is not after `now` if something
-    /// is due.
+    /// decision, or a warning that is still to be given at `now`. Not after `now` if any of them is
+    /// due.
     pub fn next_due(&self, settings: &CheckSettings, now: Timestamp) -> Option<Timestamp> {
         let oldest = now.plus_secs(-WarningKind::MAX_DELAY_SECS - 1);
         let times = [
@@ -225,7 +225,7 @@ impl CheckState {
         times.into_iter().flatten().min()
     }
 
-    /// Warnings that are due at `now`, oldest first, without those that are too old to be given.
+    /// Warnings that are due at `now`, oldest first. Warnings that are too old are left out.
     pub fn due_warnings(&self, settings: &CheckSettings, now: Timestamp) -> Vec<Warning> {
         let oldest = now.plus_secs(-WarningKind::MAX_DELAY_SECS);
         let mut due: Vec<_> = self

@@ -172,7 +172,7 @@ async fn kinds_are_shown_with_their_settings() {
     assert_eq!(field("ntfy", "priority"), priority);
     assert_eq!(
         field("ntfy", "send")["choices"],
-        json!(["down", "up", "down,up"])
+        json!(["down", "up", "late", "limits"])
     );
     assert_eq!(
         (

@@ -17,7 +17,7 @@ pub(super) enum Input {
     Lines,
     /// One of these words, or none.
     Choice(&'static [&'static str]),
-    /// Boxes for these words. The value is the list of those that are ticked.
+    /// Boxes for these words. The value lists the words of ticked boxes.
     Boxes(&'static [&'static str]),
     /// A box that is ticked for `on`.
     Switch,
@@ -161,7 +161,7 @@ impl ChannelFormField {
     }
 }
 
-/// Value of a key in a form; of boxes, those that are ticked.
+/// Value of a key in a form: for boxes, the words of ticked ones.
 fn submitted_value(input: Input, key: &str, form: &Query) -> String {
     match input {
         Input::Boxes(_) => form.get_all(key).collect::<Vec<_>>().join(","),
