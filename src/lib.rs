@@ -80,7 +80,8 @@
 //!   `notifier::summary`, settings on the page `http::dashboard::summary_settings`.
 //! - Result of a delivery: `engine::apply::delivery`; log of deliveries: `store::outbox`.
 //! - Placeholders of webhooks: `channels::template`.
-//! - TLS: `http::tls`; reloading of certificates: [`runtime::certificate`], `server::reload`.
+//! - TLS: `http::tls`; reloading of certificates: [`runtime::certificate`], `server::reload`;
+//!   certificates by ACME: `server::acme`.
 //! - Sentences of alerts: [`channels::alert_text`].
 //! - Opening a file of an earlier release: `store::migrations`.
 //! - Sign-in and sessions: [`domain::user`], `engine::apply::user`; pages:

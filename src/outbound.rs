@@ -49,6 +49,7 @@ mod proxy_tunnel;
 mod resolver;
 mod send_limits;
 mod tls;
+mod typed_request;
 mod url;
 
 /// Default for the number of concurrent requests to one host and port.

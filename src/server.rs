@@ -30,6 +30,8 @@ use crate::smtp::address::MailDomain;
 use crate::store::{self, Medium};
 use crate::util::clock::Clock;
 use crate::util::random::Random;
+pub use acme::{AcmeConfig, LETS_ENCRYPT};
+pub use certificate_source::{CertificateFiles, CertificateSource};
 use cluster::{ClusterConfig, Leader};
 pub use config_files::ConfigFiles;
 pub use error::ServeError;
@@ -44,6 +46,8 @@ use shutdown::{stop_listeners, stop_writer};
 use signals::{HangupCount, StopSignals};
 use watchdog::LastActivity;
 
+mod acme;
+mod certificate_source;
 pub mod cluster;
 mod config_files;
 mod error;
@@ -82,7 +86,7 @@ pub struct ServerConfig {
     /// Addresses for HTTP; at least one. Sockets from a supervisor replace [`DEFAULT_LISTEN`].
     pub listen: Vec<SocketAddr>,
     /// Certificate for these addresses; `None` for HTTP without TLS.
-    pub certificate: Option<CertificateFiles>,
+    pub certificate: Option<CertificateSource>,
     /// Public base URL; `None` for one that is derived from the first of `listen`.
     pub base_url: Option<BaseUrl>,
     /// See [`crate::http::HttpConfig`].
@@ -138,14 +142,6 @@ pub struct MailPingConfig {
     pub domain: MailDomain,
     /// Certificate for STARTTLS.
     pub certificate: Option<CertificateFiles>,
-}
-
-/// PEM files of a certificate.
-pub struct CertificateFiles {
-    /// File of the certificate and its chain.
-    pub chain: PathBuf,
-    /// File of its private key.
-    pub key: PathBuf,
 }
 
 /// Runs the server until a signal stops it.
@@ -323,6 +319,12 @@ async fn serve(
     };
     if let Some(declared) = &files.declared {
         config_files::apply_declared(&handle, declared, files.pages.as_deref()).await;
+    }
+    if let Some(CertificateSource::Acme(acme)) = &config.certificate
+        && let Some(certificate) = listeners.http_certificate()
+    {
+        let directory = acme::directory(&config.data_directory);
+        acme::start_renewing(acme.clone(), directory, certificate, outbound.clone());
     }
     if config.dashboard.uses_passwords()
         && handle.with_state(|state| state.users.is_empty())

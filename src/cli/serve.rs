@@ -20,7 +20,8 @@ use crate::http::{ApiRate, BaseUrl};
 use crate::notifier::Heartbeat;
 use crate::outbound::host_port_of;
 use crate::server::{
-    CertificateFiles, DEFAULT_LISTEN, LogFormat, MailPingConfig, ServerConfig, machine_timezone,
+    AcmeConfig, CertificateFiles, CertificateSource, DEFAULT_LISTEN, LETS_ENCRYPT, LogFormat,
+    MailPingConfig, ServerConfig, machine_timezone,
 };
 use crate::smtp::address::MailDomain;
 
@@ -265,6 +266,47 @@ struct TlsArgs {
         requires = "tls_cert"
     )]
     tls_key: Option<PathBuf>,
+
+    /// Domain for which to get and renew a certificate by ACME, instead of --tls-cert; may be given
+    /// several times, with commas in the variable. Port 443 of the domain must lead to this server.
+    /// The terms of the certificate authority apply
+    #[arg(
+        long,
+        env = "OVERDUE_ACME_DOMAIN",
+        value_name = "DOMAIN",
+        value_delimiter = ',',
+        value_parser = AcmeConfig::parse_domain,
+        conflicts_with_all = ["tls_cert", "cluster"]
+    )]
+    acme_domain: Vec<String>,
+
+    /// Directory URL of the certificate authority
+    #[arg(
+        long,
+        env = "OVERDUE_ACME_DIRECTORY",
+        value_name = "URL",
+        default_value = LETS_ENCRYPT,
+        value_parser = AcmeConfig::parse_directory
+    )]
+    acme_directory: String,
+
+    /// Mail address that the certificate authority may write to
+    #[arg(
+        long,
+        env = "OVERDUE_ACME_CONTACT",
+        value_name = "ADDRESS",
+        value_parser = AcmeConfig::parse_contact,
+        requires = "acme_domain"
+    )]
+    acme_contact: Option<String>,
+}
+
+impl TlsArgs {
+    fn source(self) -> Result<Option<CertificateSource>, String> {
+        let acme = AcmeConfig::new(self.acme_domain, self.acme_directory, self.acme_contact)?;
+        let files = certificate_files(self.tls_cert, self.tls_key).map(CertificateSource::Files);
+        Ok(acme.map(CertificateSource::Acme).or(files))
+    }
 }
 
 #[derive(Args)]
@@ -394,7 +436,7 @@ impl ServeArgs {
             data_directory: data,
             program: program.into(),
             listen: self.listen,
-            certificate: certificate_files(self.tls.tls_cert, self.tls.tls_key),
+            certificate: self.tls.source()?,
             base_url: self.base_url,
             site_name: self.site_name,
             trusted_proxies: self.trusted_proxy,

@@ -1,6 +1,7 @@
 //! TLS certificate of the listeners. The files are read again while the server runs, so that a
 //! renewed certificate needs no restart.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -36,13 +37,37 @@ struct CertificateState {
 /// examined.
 type FileStamp = Option<(SystemTime, u64, u64)>;
 
+/// Protocol of the challenge `tls-alpn-01` (RFC 8737): a certificate authority asks for a
+/// certificate that proves control of a domain.
+pub const ACME_PROTOCOL: &[u8] = b"acme-tls/1";
+
 /// Certificate for the next handshake.
 #[derive(Debug)]
-struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
+struct CurrentCertificate {
+    regular: RwLock<Arc<CertifiedKey>>,
+    /// Answers to challenges, by domain in lower case.
+    challenges: RwLock<HashMap<String, Arc<CertifiedKey>>>,
+}
+
+impl CurrentCertificate {
+    fn new(regular: CertifiedKey) -> Arc<Self> {
+        Arc::new(Self {
+            regular: RwLock::new(Arc::new(regular)),
+            challenges: RwLock::default(),
+        })
+    }
+}
 
 impl ResolvesServerCert for CurrentCertificate {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&read(&self.0)))
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let is_challenge = hello
+            .alpn()
+            .is_some_and(|mut protocols| protocols.any(|protocol| protocol == ACME_PROTOCOL));
+        if is_challenge {
+            let domain = hello.server_name()?.to_ascii_lowercase();
+            return read(&self.challenges).get(&domain).cloned();
+        }
+        Some(Arc::clone(&read(&self.regular)))
     }
 }
 
@@ -86,9 +111,41 @@ impl Certificate {
     pub fn read(chain: &Path, key: &Path, protocols: &[&[u8]]) -> Result<Self, CertificateError> {
         // Taken before the files are read, so that a write in the meantime counts as a change.
         let last_stamps = Mutex::new([file_stamp(chain), file_stamp(key)]);
-        let current = Arc::new(CurrentCertificate(RwLock::new(Arc::new(load_key_pair(
-            chain, key,
-        )?))));
+        let current = CurrentCertificate::new(load_key_pair(chain, key)?);
+        Self::new((chain, key), last_stamps, current, protocols)
+    }
+
+    /// Reads a certificate and its key from one file that a certificate authority's client writes.
+    /// Before it exists, `temporary` is used. Challenges of the authority are answered.
+    ///
+    /// # Errors
+    /// If the file exists and cannot be used.
+    pub fn read_managed(
+        file: &Path,
+        protocols: &[&[u8]],
+        temporary: impl FnOnce() -> Result<CertifiedKey, CertificateError>,
+    ) -> Result<Self, CertificateError> {
+        let last_stamps = Mutex::new([file_stamp(file), file_stamp(file)]);
+        let current = if file.exists() {
+            load_key_pair(file, file)?
+        } else {
+            temporary()?
+        };
+        let protocols: Vec<_> = protocols.iter().copied().chain([ACME_PROTOCOL]).collect();
+        Self::new(
+            (file, file),
+            last_stamps,
+            CurrentCertificate::new(current),
+            &protocols,
+        )
+    }
+
+    fn new(
+        (chain, key): (&Path, &Path),
+        last_stamps: Mutex<[FileStamp; 2]>,
+        current: Arc<CurrentCertificate>,
+        protocols: &[&[u8]],
+    ) -> Result<Self, CertificateError> {
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| CertificateError(format!("TLS cannot be used: {error}")))?;
@@ -117,16 +174,22 @@ impl Certificate {
         } = &*self.0;
         let now = [file_stamp(chain), file_stamp(key)];
         let before = std::mem::replace(&mut *lock(last_stamps), now);
-        if before == now && !even_if_same {
+        let is_missing = before == [None, None] && now == before;
+        if before == now && (!even_if_same || is_missing) {
             return CertificateReload::Unchanged;
         }
         match load_key_pair(chain, key) {
             Ok(pair) => {
-                *write(&current.0) = Arc::new(pair);
+                *write(&current.regular) = Arc::new(pair);
                 CertificateReload::Replaced
             }
             Err(error) => CertificateReload::Failed(error),
         }
+    }
+
+    /// Answers challenges for these domains, and for no others.
+    pub fn set_challenges(&self, challenges: HashMap<String, Arc<CertifiedKey>>) {
+        *write(&self.0.current.challenges) = challenges;
     }
 
     /// File of the chain.
@@ -144,6 +207,13 @@ impl Certificate {
     /// Acceptor for TLS handshakes with clients.
     pub(crate) fn acceptor(&self) -> &TlsAcceptor {
         &self.0.acceptor
+    }
+}
+
+impl CertificateError {
+    /// Creates an error with this text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
     }
 }
 

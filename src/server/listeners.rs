@@ -14,7 +14,8 @@ use super::cluster::peer::PeerService;
 use super::cluster::{ForwardedListener, Leader};
 use super::passed_sockets::PassedSockets;
 use super::{
-    ADMIN_DESCRIPTION, CertificateFiles, DEFAULT_LISTEN, MailPingConfig, ServeError, ServerConfig,
+    ADMIN_DESCRIPTION, CertificateFiles, CertificateSource, DEFAULT_LISTEN, MailPingConfig,
+    ServeError, ServerConfig, acme,
 };
 use crate::admin;
 use crate::engine::Handle;
@@ -61,15 +62,23 @@ impl Listeners {
         config: &ServerConfig,
         passed: PassedSockets,
     ) -> Result<Self, ServeError> {
-        let certificate = config
-            .certificate
-            .as_ref()
-            .map(|files| read_certificate(files, http::ALPN_PROTOCOLS))
-            .transpose()?;
+        let certificate = match &config.certificate {
+            Some(CertificateSource::Files(files)) => {
+                Some(read_certificate(files, http::ALPN_PROTOCOLS)?)
+            }
+            Some(CertificateSource::Acme(acme)) => Some(
+                acme::read_certificate(acme, &config.data_directory)
+                    .map_err(ServeError::Certificate)?,
+            ),
+            None => None,
+        };
         let has_passed_sockets = !passed.http.is_empty();
         let http = bind_with_passed("--listen", passed.http, &config.listen)?;
         let base_url = match &config.base_url {
             Some(url) => url.clone(),
+            None if let Some(CertificateSource::Acme(acme)) = &config.certificate => {
+                acme.base_url().map_err(ServeError::BaseUrl)?
+            }
             None => {
                 let first = http.first().map(|(_, address)| *address);
                 let url =

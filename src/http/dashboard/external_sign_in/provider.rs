@@ -23,9 +23,7 @@ use tokio::sync::Mutex;
 
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::external_identity::{ExternalIdentity, IdentityProvider};
-use crate::outbound::{
-    HttpRequest, HttpResponse, Outbound, RedirectPolicy, SendError, SendStage, Trust,
-};
+use crate::outbound::{HttpRequest, Outbound, RedirectPolicy, SendError, Trust};
 
 /// Time after which the description and the keys of a provider are fetched again.
 const METADATA_LIFETIME: Duration = Duration::from_secs(3600);
@@ -428,34 +426,10 @@ async fn send(
     outbound: &Outbound,
     request: openidconnect::HttpRequest,
 ) -> Result<openidconnect::HttpResponse, SendError> {
-    let (head, body) = request.into_parts();
-    let headers = head.headers.iter().map(|(name, value)| {
-        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-        (name.to_string(), value)
-    });
-    let request = HttpRequest {
-        method: head.method.to_string(),
-        url: head.uri.to_string(),
-        headers: headers.collect(),
-        body: body.into(),
-        redirects: RedirectPolicy::None,
-        pin: None,
-        timeout: REQUEST_TIMEOUT,
-    };
-    let HttpResponse {
-        status,
-        headers,
-        body,
-        ..
-    } = outbound.send_http(request, Trust::Operator).await?;
-    let mut builder = http::Response::builder().status(status);
-    // The library reads no other header.
-    if let Some((name, value)) = headers.iter().find(|(name, _)| name == "content-type") {
-        builder = builder.header(name, value);
-    }
-    builder
-        .body(body)
-        .map_err(|error| SendError::new(SendStage::Request, error.to_string()))
+    let response = outbound
+        .send_typed(request.map(Into::into), REQUEST_TIMEOUT)
+        .await?;
+    Ok(response.map(Vec::from))
 }
 
 /// An error with its causes, on one line.

@@ -1,0 +1,67 @@
+//! Requests and responses in the types of the crate `http`, for libraries that leave sending to
+//! their caller.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::Body;
+
+use super::{HttpRequest, Outbound, RedirectPolicy, SendError, SendStage, Trust};
+
+impl Outbound {
+    /// Sends a request with a streamed body like [`send_typed`](Self::send_typed).
+    ///
+    /// # Errors
+    /// If there is no response, or no complete one.
+    pub(crate) async fn send_streamed<B: Body<Data = Bytes>>(
+        &self,
+        request: http::Request<B>,
+        timeout: Duration,
+    ) -> Result<http::Response<Bytes>, SendError> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.map_err(|_| {
+            SendError::new(SendStage::Request, "the request has no body".to_owned())
+        })?;
+        let request = http::Request::from_parts(head, body.to_bytes());
+        self.send_typed(request, timeout).await
+    }
+
+    /// Sends a request of a library to a server that the operator chose, and reads the response.
+    /// Follows no redirect.
+    ///
+    /// # Errors
+    /// If there is no response, or no complete one.
+    pub(crate) async fn send_typed(
+        &self,
+        request: http::Request<Bytes>,
+        timeout: Duration,
+    ) -> Result<http::Response<Bytes>, SendError> {
+        let invalid = |text: String| SendError::new(SendStage::Request, text);
+        let (head, body) = request.into_parts();
+        let headers = head.headers.iter().map(|(name, value)| {
+            let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            (name.to_string(), value)
+        });
+        let request = HttpRequest {
+            method: head.method.to_string(),
+            url: head.uri.to_string(),
+            headers: headers.collect(),
+            body,
+            redirects: RedirectPolicy::None,
+            pin: None,
+            timeout,
+        };
+        let answer = self.send_http(request, Trust::Operator).await?;
+        if !answer.is_complete {
+            return Err(invalid("the answer was cut short or is too long".into()));
+        }
+        let mut response = http::Response::builder().status(answer.status);
+        for (name, value) in &answer.headers {
+            response = response.header(name, value);
+        }
+        response
+            .body(answer.body.into())
+            .map_err(|error| invalid(error.to_string()))
+    }
+}
