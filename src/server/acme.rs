@@ -82,9 +82,7 @@ impl AcmeConfig {
     pub fn parse_domain(text: &str) -> Result<String, &'static str> {
         let is_address = text.parse::<std::net::IpAddr>().is_ok();
         if text.starts_with("*.") {
-            Err(
-                "a wildcard takes a challenge by DNS: get it with another client, and give --tls-cert",
-            )
+            Err("a wildcard takes a challenge by DNS: use another client and --tls-cert")
         } else if is_address || !text.contains('.') || !is_host_name(text) {
             Err("give the name of a host, such as overdue.example.org")
         } else {
