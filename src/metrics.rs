@@ -145,6 +145,8 @@ pub struct Metrics {
     last_commit: AtomicU64,
     /// `None`: automatic backups are off.
     backups: Mutex<Option<BackupStatus>>,
+    /// Reason for which the server's own certificate is not renewed.
+    certificate_failure: Mutex<Option<String>>,
     /// Metrics of the cluster; none if this server belongs to no cluster.
     cluster: OnceLock<Arc<ClusterMetrics>>,
     /// Result of the last `--apply`: 1: applied; 0: failed; negative: there are no files.
@@ -264,6 +266,7 @@ impl Metrics {
             logged_bytes: AtomicU64::new(0),
             last_commit: AtomicU64::new(0),
             backups: Mutex::new(None),
+            certificate_failure: Mutex::new(None),
             cluster: OnceLock::new(),
             apply_ok: AtomicI64::new(-1),
             started,
@@ -388,6 +391,16 @@ impl Metrics {
     pub fn set_stored_pings(&self, pings: u64, bytes: u64) {
         self.logged_pings.store(pings, Relaxed);
         self.logged_bytes.store(bytes, Relaxed);
+    }
+
+    /// Records the reason for which the server's own certificate is not renewed, or that it is.
+    pub fn set_certificate_failure(&self, reason: Option<String>) {
+        *lock(&self.certificate_failure) = reason;
+    }
+
+    /// Reason for which the server's own certificate is not renewed.
+    pub fn certificate_failure(&self) -> Option<String> {
+        lock(&self.certificate_failure).clone()
     }
 
     /// Records that automatic backups are on, and the start time of the newest backup found.

@@ -324,7 +324,14 @@ async fn serve(
         && let Some(certificate) = listeners.http_certificate()
     {
         let directory = acme::directory(&config.data_directory);
-        acme::start_renewing(acme.clone(), directory, certificate, outbound.clone());
+        let handle = handle.clone();
+        acme::start_renewing(
+            acme.clone(),
+            directory,
+            certificate,
+            outbound.clone(),
+            handle,
+        );
     }
     if config.dashboard.uses_passwords()
         && handle.with_state(|state| state.users.is_empty())

@@ -53,6 +53,15 @@ enum ServiceProblem {
     DatabaseUnwritable,
     /// The last backup failed.
     BackupFailed,
+    /// The server's own certificate is not renewed.
+    CertificateNotRenewed,
+}
+
+impl ServiceProblem {
+    /// True if the problem shows only some time after a start.
+    fn shows_after_start(self) -> bool {
+        matches!(self, Self::BackupFailed | Self::CertificateNotRenewed)
+    }
 }
 
 /// Reported problems and waiting notices.
@@ -162,7 +171,7 @@ impl Notices {
     }
 
     /// Updates the reported problems. A problem that is present at start is not reported, except
-    /// for backups, whose failures show only after a start.
+    /// for backups and the certificate, whose failures show only after a start.
     fn detect_problems(&mut self, sender: &MessageSender, now: CurrentTime) {
         if self
             .last_checked
@@ -179,9 +188,7 @@ impl Notices {
         self.record_lasting_problems(sender, now);
         let problems = self.current_problems(sender, now);
         for (problem, text) in &problems {
-            if self.reported.insert(*problem)
-                && (!is_first || *problem == ServiceProblem::BackupFailed)
-            {
+            if self.reported.insert(*problem) && (!is_first || problem.shows_after_start()) {
                 self.queue_notice(sender, *problem, text, false, now);
             }
         }
@@ -203,6 +210,10 @@ impl Notices {
                 ServiceProblem::BackupFailed => (
                     "overdue makes backups again".into(),
                     "The last backup was made and verified.".into(),
+                ),
+                ServiceProblem::CertificateNotRenewed => (
+                    "overdue has a new certificate".into(),
+                    "The certificate authority has issued it.".into(),
                 ),
                 ServiceProblem::ChannelFailing(_)
                 | ServiceProblem::Refused(..)
@@ -276,6 +287,12 @@ impl Notices {
             problems.insert(
                 ServiceProblem::BackupFailed,
                 ("overdue cannot make backups".into(), text),
+            );
+        }
+        if let Some(text) = sender.handle.metrics().certificate_failure() {
+            problems.insert(
+                ServiceProblem::CertificateNotRenewed,
+                ("overdue cannot get a certificate".into(), text),
             );
         }
         sender.handle.with_state(|state| {
@@ -476,7 +493,9 @@ fn subscribed_channels(
                 .channel(id)
                 .is_some_and(|refusing| refusing.project == channel.project),
             ServiceProblem::OutboxFull(project) => channel.project == project,
-            ServiceProblem::DatabaseUnwritable | ServiceProblem::BackupFailed => true,
+            ServiceProblem::DatabaseUnwritable
+            | ServiceProblem::BackupFailed
+            | ServiceProblem::CertificateNotRenewed => true,
         };
         let all = state
             .projects()

@@ -16,7 +16,9 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use crate::domain::formatting::format_duration;
 use crate::domain::mail_address::MailAddress;
 use crate::domain::text::is_host_name;
+use crate::engine::Handle;
 use crate::http::{ALPN_PROTOCOLS, BaseUrl, BaseUrlError};
+use crate::metrics::Metrics;
 use crate::outbound::{Outbound, host_port_of};
 use crate::runtime::certificate::{Certificate, CertificateError};
 use crate::util::clock::Clock;
@@ -31,6 +33,8 @@ const MAX_DOMAINS: usize = 100;
 const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 /// Maximum time of an attempt to get a certificate.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(300);
+/// Number of failed attempts in a row after which channels with `notices=on` are notified.
+const FAILURES_BEFORE_NOTICE: usize = 3;
 /// Pauses after failed attempts; the last one repeats. Let's Encrypt accepts five failures in an
 /// hour.
 const RETRY_PAUSES: [Duration; 6] = [
@@ -146,6 +150,7 @@ pub(super) fn start_renewing(
     directory: PathBuf,
     certificate: Certificate,
     outbound: Outbound,
+    handle: Handle,
 ) {
     let client = AcmeClient {
         config,
@@ -156,14 +161,17 @@ pub(super) fn start_renewing(
     tokio::spawn(async move {
         let mut failures = 0;
         loop {
-            sleep(client.next_step(&Clock::System, &mut failures).await).await;
+            let pause = client
+                .next_step(&Clock::System, handle.metrics(), &mut failures)
+                .await;
+            sleep(pause).await;
         }
     });
 }
 
 impl AcmeClient {
     /// Gets or renews the certificate, if that is due. Returns the pause until the next step.
-    async fn next_step(&self, clock: &Clock, failures: &mut usize) -> Duration {
+    async fn next_step(&self, clock: &Clock, metrics: &Metrics, failures: &mut usize) -> Duration {
         let file = certificate_file(&self.directory);
         let stored = CertificateFacts::read(&file);
         let reason = match &stored {
@@ -184,6 +192,7 @@ impl AcmeClient {
         let error = match attempt {
             Ok(Ok(())) => {
                 *failures = 0;
+                metrics.set_certificate_failure(None);
                 tracing::info!("new connections use the new certificate for {domains}");
                 return CHECK_INTERVAL;
             }
@@ -207,10 +216,14 @@ impl AcmeClient {
             (ReplacementReason::Missing, _) => "clients get one that they do not trust".into(),
             (reason, _) => reason.describe().to_owned(),
         };
-        tracing::error!(
-            "NO CERTIFICATE for {domains}: {error}; {rest}; the next attempt is in {}",
+        let text = format!(
+            "{domains}: {error}; {rest}; the next attempt is in {}",
             format_duration(pause.as_micros() as i64)
         );
+        tracing::error!("NO CERTIFICATE for {text}");
+        if *failures >= FAILURES_BEFORE_NOTICE {
+            metrics.set_certificate_failure(Some(text));
+        }
         pause
     }
 }

@@ -19,8 +19,8 @@ pub(super) const ANY_KIND_FIELDS: &[SettingField] = &[SettingField::optional(
 pub(super) const NON_GROUP_FIELDS: &[SettingField] = &[SettingField::optional(
     "send",
     SettingFieldType::Words(&["down", "up", "late", "limits"]),
-    "events to send: a check is down, up again, late, or a run passes its limits; down,up if left \
-     out",
+    "events to send: a check is down, up again, late, or a run passes its limits; the first two if \
+     left out",
 )];
 
 /// Settings of kinds that keep incidents.

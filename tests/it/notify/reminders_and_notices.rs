@@ -250,6 +250,42 @@ async fn failing_backups_alert_until_one_succeeds() {
 }
 
 #[tokio::test]
+async fn a_certificate_that_is_not_renewed_alerts_until_it_is() {
+    let disk = Disk::default();
+    let site =
+        NotifierFixture::start_on(disk.medium(), Timestamp::from_secs(1_800_000_000), |_| ());
+    site.execute(create_project(&Random::seeded(2), "Home", 100))
+        .await;
+    let phone = Receiver::start([ResponseAction::status(200)]).await;
+    let settings = [
+        ("url", &*phone.url("")),
+        ("topic", "home"),
+        ("notices", "on"),
+    ];
+    site.create_channel("ntfy", &settings).await;
+    for (number, failure, expected) in [
+        (
+            1,
+            Some("a.test: refused"),
+            "overdue cannot get a certificate",
+        ),
+        (2, None, "overdue has a new certificate"),
+    ] {
+        let metrics = site.handle.metrics();
+        metrics.set_certificate_failure(failure.map(str::to_owned));
+        site.clock.advance_secs(16);
+        let seen = phone.wait_for(number).await;
+        let message: serde_json::Value = serde_json::from_str(seen[number - 1].text()).unwrap();
+        assert_eq!(message["title"], expected);
+        // The result of this delivery is stored before long time passes.
+        for _ in 0..3 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            site.clock.advance_secs(16);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_stop_abandons_messages_in_progress_and_does_not_count_as_a_crash() {
     let disk = Disk::default();
     let silent = Receiver::start([ResponseAction::Silence]).await;
