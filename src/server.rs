@@ -320,19 +320,7 @@ async fn serve(
     if let Some(declared) = &files.declared {
         config_files::apply_declared(&handle, declared, files.pages.as_deref()).await;
     }
-    if let Some(CertificateSource::Acme(acme)) = &config.certificate
-        && let Some(certificate) = listeners.http_certificate()
-    {
-        let directory = acme::directory(&config.data_directory);
-        let handle = handle.clone();
-        acme::start_renewing(
-            acme.clone(),
-            directory,
-            certificate,
-            outbound.clone(),
-            handle,
-        );
-    }
+    acme::start_if_configured(&config, listeners.http_certificate(), &outbound, &handle);
     if config.dashboard.uses_passwords()
         && handle.with_state(|state| state.users.is_empty())
         && let Some(lines) = first_start::create_setup_link(

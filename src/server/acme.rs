@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
+use super::{CertificateSource, ServerConfig};
 use crate::domain::formatting::format_duration;
 use crate::domain::mail_address::MailAddress;
 use crate::domain::text::is_host_name;
@@ -123,7 +124,7 @@ impl AcmeConfig {
 }
 
 /// Directory of the account and the certificate.
-pub(super) fn directory(data: &Path) -> PathBuf {
+fn directory(data: &Path) -> PathBuf {
     data.join("acme")
 }
 
@@ -144,20 +145,26 @@ pub(super) fn read_certificate(
     })
 }
 
-/// Starts a task that gets a certificate if none is stored, and renews it.
-pub(super) fn start_renewing(
-    config: AcmeConfig,
-    directory: PathBuf,
-    certificate: Certificate,
-    outbound: Outbound,
-    handle: Handle,
+/// Starts a task that gets and renews the certificate of the listeners, unless it has another
+/// source.
+pub(super) fn start_if_configured(
+    config: &ServerConfig,
+    certificate: Option<Certificate>,
+    outbound: &Outbound,
+    handle: &Handle,
 ) {
-    let client = AcmeClient {
-        config,
-        directory,
-        certificate,
-        outbound,
+    let (Some(CertificateSource::Acme(acme)), Some(certificate)) =
+        (&config.certificate, certificate)
+    else {
+        return;
     };
+    let client = AcmeClient {
+        config: acme.clone(),
+        directory: directory(&config.data_directory),
+        certificate,
+        outbound: outbound.clone(),
+    };
+    let handle = handle.clone();
     tokio::spawn(async move {
         let mut failures = 0;
         loop {
