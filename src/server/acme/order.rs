@@ -47,17 +47,21 @@ impl AcmeClient {
     /// Orders a certificate, stores it in the file and uses it for new connections. The error is
     /// a sentence without a full stop.
     pub(super) async fn get_certificate(&self, file: &Path) -> Result<(), String> {
-        let account = self.open_account().await?;
         let identifiers: Vec<_> = self
             .config
             .domains
             .iter()
             .map(|domain| Identifier::Dns(domain.clone()))
             .collect();
-        let mut order = account
-            .new_order(&NewOrder::new(&identifiers))
-            .await
-            .map_err(|error| describe(&error))?;
+        let new_order = NewOrder::new(&identifiers);
+        let mut order = match self.open_account(true).await?.new_order(&new_order).await {
+            Err(error) if is_unknown_account(&error) => {
+                tracing::warn!("the certificate authority does not know the stored account");
+                self.open_account(false).await?.new_order(&new_order).await
+            }
+            result => result,
+        }
+        .map_err(|error| describe(&error))?;
         self.answer_challenges(&mut order).await?;
         let retries = RetryPolicy::new()
             .initial_delay(Duration::from_secs(1))
@@ -91,11 +95,12 @@ impl AcmeClient {
         }
     }
 
-    /// Opens the stored account, or creates one.
-    async fn open_account(&self) -> Result<Account, String> {
+    /// Opens the stored account if it may be used, or creates one.
+    async fn open_account(&self, may_use_stored: bool) -> Result<Account, String> {
         let file = self.directory.join("account.json");
         let stored = std::fs::read(&file)
             .ok()
+            .filter(|_| may_use_stored)
             .and_then(|bytes| serde_json::from_slice::<StoredAccount>(&bytes).ok())
             .filter(|stored| stored.directory == self.config.directory);
         let builder = || Account::builder_with_http(Box::new(AcmeSender(self.outbound.clone())));
@@ -157,6 +162,14 @@ impl AcmeClient {
         }
         Ok(())
     }
+}
+
+/// True if the authority has no such account, as after the loss of its database.
+fn is_unknown_account(error: &Error) -> bool {
+    let Error::Api(problem) = error else {
+        return false;
+    };
+    problem.r#type.as_deref() == Some("urn:ietf:params:acme:error:accountDoesNotExist")
 }
 
 /// Reason for which the authority refused an order: the problem of a challenge, or else `error`.
