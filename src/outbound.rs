@@ -35,6 +35,7 @@ pub use mail::{
 pub use proxy::ProxyChoice;
 pub use resolver::NameSources;
 pub use tls::CertificatePin;
+pub(crate) use typed_request::describe_error;
 
 mod address_guard;
 mod command;

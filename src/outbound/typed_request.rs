@@ -65,3 +65,19 @@ impl Outbound {
             .map_err(|error| invalid(error.to_string()))
     }
 }
+
+/// Describes an error of such a library with its causes, on one line. A cause that the text already
+/// contains is left out.
+pub(crate) fn describe_error(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text.replace(char::is_control, " ")
+}

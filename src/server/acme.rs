@@ -30,7 +30,7 @@ use stored_certificate::{CertificateFacts, ReplacementReason, generate_certifica
 pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 /// Maximum number of domains, as at Let's Encrypt: see [limits](crate::docs::limits).
 const MAX_DOMAINS: usize = 100;
-/// Interval between two looks at the certificate.
+/// Interval at which the certificate is examined.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 /// Maximum time of an attempt to get a certificate.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(300);
@@ -109,7 +109,7 @@ impl AcmeConfig {
     /// Checks a mail address.
     ///
     /// # Errors
-    /// If it is none.
+    /// If it is not a mail address.
     pub fn parse_contact(text: &str) -> Result<String, String> {
         MailAddress::parse(text)
             .map(|_| text.to_owned())
@@ -190,6 +190,9 @@ impl AcmeClient {
             }
         };
         let Some(reason) = reason else {
+            // The file may have been replaced by hand.
+            *failures = 0;
+            metrics.set_certificate_failure(None);
             return CHECK_INTERVAL;
         };
         let domains = self.config.domains.join(", ");

@@ -1,7 +1,6 @@
 //! Order of a certificate at the authority.
 
 use std::collections::HashMap;
-use std::error::Error as StdError;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stored_certificate::write_private_file;
 use super::{AcmeConfig, challenge_answer};
-use crate::outbound::Outbound;
+use crate::outbound::{Outbound, describe_error};
 use crate::runtime::certificate::{Certificate, CertificateReload};
 
 /// Maximum time of a request.
@@ -61,7 +60,7 @@ impl AcmeClient {
             }
             result => result,
         }
-        .map_err(|error| describe(&error))?;
+        .map_err(|error| describe_error(&error))?;
         self.answer_challenges(&mut order).await?;
         let retries = RetryPolicy::new()
             .initial_delay(Duration::from_secs(1))
@@ -81,11 +80,11 @@ impl AcmeClient {
         order
             .finalize_csr(request.der())
             .await
-            .map_err(|error| describe(&error))?;
+            .map_err(|error| describe_error(&error))?;
         let chain = order
             .poll_certificate(&retries)
             .await
-            .map_err(|error| describe(&error))?;
+            .map_err(|error| describe_error(&error))?;
         // Both in one file, so that it is replaced with its key.
         write_private_file(file, &(key.serialize_pem() + &chain))
             .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
@@ -108,7 +107,7 @@ impl AcmeClient {
             return builder()
                 .from_credentials(stored.credentials)
                 .await
-                .map_err(|error| describe(&error));
+                .map_err(|error| describe_error(&error));
         }
         let contact = self
             .config
@@ -125,7 +124,7 @@ impl AcmeClient {
         let (account, credentials) = builder()
             .create(&new, directory.clone(), None)
             .await
-            .map_err(|error| describe(&error))?;
+            .map_err(|error| describe_error(&error))?;
         let stored = StoredAccount {
             directory,
             credentials,
@@ -141,7 +140,7 @@ impl AcmeClient {
         let mut answers = HashMap::new();
         let mut authorizations = order.authorizations();
         while let Some(authorization) = authorizations.next().await {
-            let mut authorization = authorization.map_err(|error| describe(&error))?;
+            let mut authorization = authorization.map_err(|error| describe_error(&error))?;
             if authorization.status == AuthorizationStatus::Valid {
                 continue;
             }
@@ -158,7 +157,7 @@ impl AcmeClient {
             challenge
                 .set_ready()
                 .await
-                .map_err(|error| describe(&error))?;
+                .map_err(|error| describe_error(&error))?;
         }
         Ok(())
     }
@@ -194,7 +193,7 @@ async fn refusal(order: &mut Order, error: Option<&Error>) -> String {
     }
     error.map_or_else(
         || "the authority refused the order".into(),
-        |error| describe(error),
+        |error| describe_error(error),
     )
 }
 
@@ -216,19 +215,4 @@ impl HttpClient for AcmeSender {
             Ok(BytesResponse { parts, body })
         })
     }
-}
-
-/// An error with its causes, on one line.
-fn describe(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text.replace(char::is_control, " ")
 }

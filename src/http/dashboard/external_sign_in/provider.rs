@@ -23,7 +23,7 @@ use tokio::sync::Mutex;
 
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::external_identity::{ExternalIdentity, IdentityProvider};
-use crate::outbound::{HttpRequest, Outbound, RedirectPolicy, SendError, Trust};
+use crate::outbound::{HttpRequest, Outbound, RedirectPolicy, SendError, Trust, describe_error};
 
 /// Time after which the description and the keys of a provider are fetched again.
 const METADATA_LIFETIME: Duration = Duration::from_secs(3600);
@@ -171,7 +171,7 @@ impl ProviderClient {
             .set_pkce_verifier(PkceCodeVerifier::new(secrets.pkce_verifier))
             .request_async(&http_client)
             .await
-            .map_err(|error| ProviderError::Invalid(describe(&error)))?;
+            .map_err(|error| ProviderError::Invalid(describe_error(&error)))?;
         let token = response
             .id_token()
             .ok_or_else(|| ProviderError::Invalid("it has no ID token".into()))?;
@@ -283,7 +283,7 @@ impl ProviderClient {
                 Ok(metadata)
             }
             Err(error) => {
-                let reason = describe(&error);
+                let reason = describe_error(&error);
                 *failure = Some((uptime, reason.clone()));
                 let known = fetched.as_ref();
                 known
@@ -363,7 +363,7 @@ fn verify(
         Err(ClaimsVerificationError::SignatureVerification(
             SignatureVerificationError::NoMatchingKey,
         )) => return Err(VerifyError::UnknownKey),
-        Err(error) => return Err(VerifyError::Invalid(describe(&error))),
+        Err(error) => return Err(VerifyError::Invalid(describe_error(&error))),
     }
     // The library gives only the claims that it knows.
     let invalid = || VerifyError::Invalid("the ID token cannot be read".into());
@@ -430,18 +430,6 @@ async fn send(
         .send_typed(request.map(Into::into), REQUEST_TIMEOUT)
         .await?;
     Ok(response.map(Vec::from))
-}
-
-/// An error with its causes, on one line.
-fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text.replace(char::is_control, " ")
 }
 
 /// A claim by its name, or by a path such as `realm_access.roles`.
