@@ -22,8 +22,12 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 tree=${CARGO_TARGET_DIR:-target}/deb/overdue_$version-1_$debian
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 export SOURCE_DATE_EPOCH="$epoch"
-config=$(mktemp)
-trap 'rm -f "$config"' EXIT
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+config=$work/config
+# An apk has the times of the files of its scripts, and a checkout is not made twice at one time.
+cp packaging/nfpm/* "$work/"
+touch -d "@$epoch" "$work"/*
 cat > "$config" <<CONFIG
 name: overdue
 arch: $arch
@@ -55,11 +59,11 @@ contents:
   - {src: packaging/default/overdue, dst: /etc/conf.d/overdue, type: config|noreplace, packager: apk, file_info: {mode: 0640}}
 overrides:
   rpm:
-    scripts: {postinstall: packaging/nfpm/postinstall-rpm, preremove: packaging/nfpm/preremove-rpm}
+    scripts: {postinstall: $work/postinstall-rpm, preremove: $work/preremove-rpm}
   apk:
-    scripts: {preinstall: packaging/nfpm/preinstall-apk}
+    scripts: {preinstall: $work/preinstall-apk}
 apk:
-  scripts: {postupgrade: packaging/nfpm/postupgrade-apk}
+  scripts: {postupgrade: $work/postupgrade-apk}
 CONFIG
 for format in rpm apk; do
     nfpm package --config "$config" --packager "$format" --target "$directory/"

@@ -5,6 +5,10 @@
 //! through a pipe. Any later release can read the rows with the migrations that it uses for
 //! database files. Each frame of the stream is verified as it is read.
 
+mod bucket;
+mod bucket_file;
+mod directory;
+mod encryption;
 mod file;
 mod hook;
 mod scheduler;
@@ -20,6 +24,9 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use crate::engine::{Handle, ServerLocation, Throttle};
 use crate::store::{DatabaseRestore, Inspection, InspectionReport, StoreError};
 use crate::util::random::Random;
+pub use bucket::{BackupBucket, BucketConfig, StoredBackup};
+pub use bucket_file::parse_bucket;
+pub use encryption::{BackupKeys, BackupRecipient, EncryptedOutput};
 pub use file::{BackupFileWriter, open_backup, read_backup};
 pub use hook::BackupHook;
 pub use scheduler::{BackupControl, BackupFile, BackupSchedule, BackupScheduler};
@@ -48,6 +55,8 @@ pub enum BackupError {
     Panicked,
     /// The backup was made, but the command that follows failed.
     Hook(String),
+    /// The bucket or its server failed.
+    Bucket(String),
 }
 
 impl fmt::Display for BackupError {
@@ -55,7 +64,7 @@ impl fmt::Display for BackupError {
         match self {
             Self::Store(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),
-            Self::Damaged(reason) => f.write_str(reason),
+            Self::Damaged(reason) | Self::Bucket(reason) => f.write_str(reason),
             Self::Panicked => {
                 f.write_str("the program panicked while making the backup; the log shows where")
             }

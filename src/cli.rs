@@ -6,6 +6,7 @@
 
 mod audit;
 mod backup;
+mod backup_flags;
 mod channel;
 mod check;
 mod client;
@@ -33,6 +34,7 @@ mod schedule;
 mod serve;
 mod server_config_file;
 mod session;
+mod settings_file;
 mod status;
 mod table;
 mod user;
@@ -141,6 +143,8 @@ enum CliCommand {
     Ping(run_and_ping::PingArgs),
     /// Back up the database to a file; the server may be running
     Backup(backup::BackupArgs),
+    /// List the backups in a bucket
+    Backups(backup::BackupsArgs),
     /// Restore a backup into the data directory; the server must be stopped
     Restore(backup::RestoreArgs),
     /// Check that the database or a backup is undamaged, and show the size of its tables
@@ -401,6 +405,7 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
             .map_err(CliError::other)
         }
         CliCommand::Backup(args) => args.run(&data()?),
+        CliCommand::Backups(args) => args.run(),
         CliCommand::Restore(args) => args.run(&data()?),
         CliCommand::Verify(args) => args.run(&data()?),
         CliCommand::Compact(common_args::JsonFlag { json }) => compact::run(&data()?, json),

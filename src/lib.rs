@@ -21,7 +21,7 @@
 //! | 5 | [`agent`] | runs a job and reports it to a server; finds jobs in crontabs and timers |
 //! | 5 | [`config`] | reads, compares, applies and writes configuration files |
 //! | 5 | [`import`] | reads databases, dumps and exports of other servers; writes the export |
-//! | 5 | [`backup`] | backups: writes the database as a stream of rows, inspects and restores it |
+//! | 5 | [`backup`] | backups: writes the database as a stream of rows, encrypts and restores it |
 //! | 5 | [`runtime`] | accepting of connections, threads, reloading of certificates |
 //! | 4 | [`engine`] | the only writer: commands, writer thread, state in memory, queries |
 //! | 3 | [`store`] | the database file; the only module that uses redb and MessagePack |

@@ -32,6 +32,7 @@ pub(crate) use http2::{Http2Body, Http2Connection};
 pub use mail::{
     MailError, MailFrom, MailReceipt, MailRelay, MailReply, MailServer, MailStep, OutgoingMail,
 };
+pub(crate) use object_requests::ObjectConnector;
 pub use proxy::ProxyChoice;
 pub use resolver::NameSources;
 pub use tls::CertificatePin;
@@ -45,6 +46,7 @@ mod error;
 mod http;
 mod http2;
 mod mail;
+mod object_requests;
 mod proxy;
 mod proxy_tunnel;
 mod resolver;

@@ -337,7 +337,7 @@ async fn serve(
     let backups = config
         .backups
         .clone()
-        .map(|schedule| BackupScheduler::start(handle.clone(), schedule));
+        .map(|schedule| BackupScheduler::start(handle.clone(), schedule, config.outbound.clone()));
     let backups = backups.transpose().map_err(ServeError::System)?;
     config.dashboard.backups = backups.as_ref().map(BackupScheduler::control);
     config.dashboard.outbound = Some(outbound.clone());

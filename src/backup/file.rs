@@ -1,10 +1,11 @@
 //! Backup files. A file gets its final name once it is complete, synced to disk and verified.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read, Seek as _, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek as _, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use super::encryption::{AGE_MAGIC, BackupKeys, BackupRecipient, EncryptedOutput};
 use super::{BackupError, path_with_suffix, verify_stream};
 use crate::engine::Throttle;
 use crate::store::NO_FOLLOW;
@@ -25,12 +26,14 @@ pub struct BackupFileWriter {
     path: PathBuf,
     partial: PathBuf,
     out: Option<BackupOutput>,
+    /// Keys that open the file if it is encrypted.
+    keys: BackupKeys,
     is_kept: bool,
 }
 
 enum BackupOutput {
-    Plain(SyncingFile),
-    Compressed(zstd::Encoder<'static, SyncingFile>),
+    Plain(EncryptedOutput<SyncingFile>),
+    Compressed(zstd::Encoder<'static, EncryptedOutput<SyncingFile>>),
 }
 
 /// A file that is synced in steps.
@@ -58,27 +61,33 @@ impl Write for SyncingFile {
 
 impl BackupFileWriter {
     /// Creates a backup file that only its owner can read. It is compressed if the name ends with
-    /// `.zst`.
+    /// `.zst` or `.zst.age`, and encrypted if there are recipients.
     ///
     /// # Errors
     /// Returns an error if the system refuses, or if another backup to this name is in progress.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    pub fn create(path: &Path, recipients: &[BackupRecipient]) -> io::Result<Self> {
         let partial = path_with_suffix(path, ".partial");
         let file = create_locked(&partial)?;
         let file = SyncingFile {
             file,
             unsynced_bytes: 0,
         };
-        let out = match path.extension() {
-            Some(extension) if extension == "zst" => {
-                BackupOutput::Compressed(zstd::Encoder::new(file, COMPRESSION_LEVEL)?)
-            }
-            _ => BackupOutput::Plain(file),
+        let (out, keys) = EncryptedOutput::begin(file, recipients)?;
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        let out = if name
+            .strip_suffix(b".age")
+            .unwrap_or(name)
+            .ends_with(b".zst")
+        {
+            BackupOutput::Compressed(zstd::Encoder::new(out, COMPRESSION_LEVEL)?)
+        } else {
+            BackupOutput::Plain(out)
         };
         Ok(Self {
             path: path.into(),
             partial,
             out: Some(out),
+            keys,
             is_kept: false,
         })
     }
@@ -92,16 +101,17 @@ impl BackupFileWriter {
         mut self,
         throttle: &mut Throttle<'_>,
     ) -> Result<(u64, u64), BackupError> {
-        let SyncingFile { file, .. } = match self.out.take() {
-            Some(BackupOutput::Plain(file)) => file,
+        let out = match self.out.take() {
+            Some(BackupOutput::Plain(out)) => out,
             Some(BackupOutput::Compressed(encoder)) => encoder.finish()?,
             None => return Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
         };
+        let SyncingFile { file, .. } = out.finish()?;
         file.sync_all()?;
         // The partial name may belong to another file by now.
         let mut reader_file = file.try_clone()?;
         reader_file.rewind()?;
-        let rows = verify_stream(read_backup(reader_file)?, throttle)?;
+        let rows = verify_stream(read_backup(reader_file, &self.keys)?, throttle)?;
         let bytes = file.metadata()?.len();
         fs::rename(&self.partial, &self.path)?;
         self.is_kept = true;
@@ -201,30 +211,46 @@ pub(super) fn write_compressed<W: Write>(
     Ok(out.flush()?)
 }
 
-/// Opens a backup, compressed or not.
+/// Opens a backup, compressed and encrypted or not.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read.
-pub fn open_backup(path: &Path) -> io::Result<Box<dyn Read>> {
-    read_backup(File::open(path)?)
+/// Returns an error if the file cannot be read, or is encrypted for none of the keys.
+pub fn open_backup(path: &Path, keys: &BackupKeys) -> Result<Box<dyn Read>, BackupError> {
+    read_backup(File::open(path)?, keys)
 }
 
-/// Reads a backup, compressed or not.
+/// Reads a backup, compressed and encrypted or not.
 ///
 /// # Errors
-/// Returns an error if the input cannot be read.
-pub fn read_backup(mut input: impl Read + 'static) -> io::Result<Box<dyn Read>> {
-    let mut begin = Vec::new();
-    (&mut input)
-        .take(ZSTD_MAGIC.len() as u64)
-        .read_to_end(&mut begin)?;
-    let is_compressed = begin == ZSTD_MAGIC;
-    let input = BufReader::with_capacity(1 << 17, io::Cursor::new(begin).chain(input));
-    Ok(if is_compressed {
+/// Returns an error if the input cannot be read, or is encrypted for none of the keys.
+pub fn read_backup(
+    input: impl Read + 'static,
+    keys: &BackupKeys,
+) -> Result<Box<dyn Read>, BackupError> {
+    let (begin, input) = peek(input, AGE_MAGIC.len())?;
+    if begin == AGE_MAGIC {
+        decompress(keys.decrypt(input)?)
+    } else {
+        decompress(input)
+    }
+}
+
+/// Decompresses an input if it is compressed.
+fn decompress(input: impl Read + 'static) -> Result<Box<dyn Read>, BackupError> {
+    let (begin, input) = peek(input, ZSTD_MAGIC.len())?;
+    Ok(if begin == ZSTD_MAGIC {
         Box::new(BufReader::new(zstd::Decoder::with_buffer(input)?))
     } else {
         Box::new(input)
     })
+}
+
+/// Returns the first bytes of an input, and the whole input.
+fn peek<R: Read>(mut input: R, len: usize) -> io::Result<(Vec<u8>, impl BufRead)> {
+    let mut begin = Vec::new();
+    (&mut input).take(len as u64).read_to_end(&mut begin)?;
+    let whole = io::Cursor::new(begin.clone()).chain(input);
+    Ok((begin, BufReader::with_capacity(1 << 17, whole)))
 }
 
 #[cfg(test)]
@@ -241,7 +267,7 @@ mod tests {
         let partial = path_with_suffix(&path, ".partial");
         fs::write(&victim, b"of another user").unwrap();
         symlink(&victim, &partial).unwrap();
-        let refused = BackupFileWriter::create(&path).err().unwrap();
+        let refused = BackupFileWriter::create(&path, &[]).err().unwrap();
         assert!(
             refused
                 .to_string()
@@ -255,7 +281,7 @@ mod tests {
         fs::set_permissions(&partial, fs::Permissions::from_mode(0o666)).unwrap();
         let _ = chown(&partial, Some(65534), Some(65534));
         let reader = File::open(&partial).unwrap();
-        let mut made = BackupFileWriter::create(&path).unwrap();
+        let mut made = BackupFileWriter::create(&path, &[]).unwrap();
         made.write_all(b"secret").unwrap();
         let found = fs::symlink_metadata(&partial).unwrap();
         let own = fs::metadata(directory.path()).unwrap();
@@ -263,7 +289,7 @@ mod tests {
         assert_eq!(io::read_to_string(reader).unwrap(), "left");
         // A backup in progress is left alone.
         assert!(
-            BackupFileWriter::create(&path)
+            BackupFileWriter::create(&path, &[])
                 .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
         );
         drop(made);

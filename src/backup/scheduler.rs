@@ -10,16 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use jiff::civil::DateTime;
-
-use super::{BackupError, BackupFileWriter, BackupHook, lower_thread_priority, write_backup};
+use super::directory::{BackupDirectory, BackupName, name_prefix, sort_oldest_first};
+use super::{
+    BackupBucket, BackupError, BackupFileWriter, BackupHook, BackupRecipient, BucketConfig,
+    lower_thread_priority, write_backup,
+};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::{Handle, ServerLocation, Throttle};
+use crate::outbound::{Outbound, OutboundConfig};
+use crate::util::clock::Clock;
+use crate::util::random::Random;
 
-/// Format of the time in the name of a backup, in UTC. Names sort by time.
-const TIME_FORMAT: &str = "%Y%m%dT%H%M%SZ";
-/// Suffix after the time.
-const SUFFIX: &str = ".backup.zst";
 /// Delay before the next attempt after a failure, unless the interval is shorter.
 const RETRY_DELAY: Duration = Duration::from_secs(600);
 /// Interval at which the clock is read. The clock may be set at any time.
@@ -34,7 +35,11 @@ pub struct BackupSchedule {
     pub interval: Duration,
     /// Number of newest backups to keep, at least 1.
     pub keep_newest: usize,
-    /// Command that runs after each backup.
+    /// Public keys that backups are encrypted for. Empty: they are not encrypted.
+    pub recipients: Vec<BackupRecipient>,
+    /// Bucket to which each backup is copied.
+    pub bucket: Option<BucketConfig>,
+    /// Command that runs after each backup, and after its copy.
     pub hook: Option<BackupHook>,
 }
 
@@ -111,7 +116,11 @@ impl BackupScheduler {
     /// # Errors
     /// Returns an error if the system cannot start a thread. A missing directory is reported at
     /// every attempt, because it may be mounted later.
-    pub fn start(handle: Handle, schedule: BackupSchedule) -> io::Result<Self> {
+    pub fn start(
+        handle: Handle,
+        schedule: BackupSchedule,
+        outbound: OutboundConfig,
+    ) -> io::Result<Self> {
         let made = BackupDirectory::list(&handle, &schedule.directory);
         let newest = made.ok().and_then(|made| made.newest_time(handle.now()));
         handle.metrics().enable_backups(newest);
@@ -135,6 +144,7 @@ impl BackupScheduler {
                     newest,
                     not_before: Timestamp::default(),
                     unfinished: None,
+                    outbound,
                 };
                 loop {
                     let now = handle.now();
@@ -168,9 +178,17 @@ struct BackupProgress {
     newest: Option<Timestamp>,
     /// Earliest time of the next attempt after a failure.
     not_before: Timestamp,
-    /// Backup whose command has not succeeded yet. Only the command is run again for it, so that a
-    /// command that fails for long replaces no older backup.
-    unfinished: Option<PathBuf>,
+    /// Backup whose copy or command has not succeeded yet. Only these are repeated for it, so that
+    /// a failure that lasts replaces no older backup.
+    unfinished: Option<UnfinishedBackup>,
+    /// Connections to the bucket.
+    outbound: OutboundConfig,
+}
+
+/// A backup with what is left to do for it.
+struct UnfinishedBackup {
+    path: PathBuf,
+    is_copied: bool,
 }
 
 impl BackupProgress {
@@ -190,8 +208,8 @@ impl BackupProgress {
         }
     }
 
-    /// Makes a backup if one is due or requested, and runs the command. Results are reported in
-    /// the metrics and in the log.
+    /// Makes a backup if one is due or requested, copies it, and runs the command. Results are
+    /// reported in the metrics and in the log.
     fn run(
         &mut self,
         handle: &Handle,
@@ -203,15 +221,17 @@ impl BackupProgress {
         let is_due = is_requested || self.next_backup(schedule, now) <= now;
         let made = match self.unfinished.take().filter(|_| !is_due) {
             Some(unfinished) => Ok(unfinished),
-            None => run_attempt(|| create_backup(handle, schedule, now)).inspect(|_| {
+            None => run_attempt(|| create_backup(handle, schedule, now)).map(|path| {
                 self.newest = Some(now);
+                UnfinishedBackup {
+                    path,
+                    is_copied: false,
+                }
             }),
         };
-        let finished = made.and_then(|path| match &schedule.hook {
-            None => Ok(()),
-            Some(hook) => {
-                run_attempt(|| hook.run(&path)).inspect_err(|_| self.unfinished = Some(path))
-            }
+        let finished = made.and_then(|mut backup| {
+            run_attempt(|| self.process(handle, schedule, &mut backup))
+                .inspect_err(|_| self.unfinished = Some(backup))
         });
         let newest = self.newest.unwrap_or(now);
         match finished {
@@ -232,9 +252,70 @@ impl BackupProgress {
             }
         }
     }
+
+    /// Copies a backup to the bucket, unless that is done, and runs the command.
+    fn process(
+        &self,
+        handle: &Handle,
+        schedule: &BackupSchedule,
+        backup: &mut UnfinishedBackup,
+    ) -> Result<(), BackupError> {
+        if let Some(bucket) = schedule.bucket.as_ref().filter(|_| !backup.is_copied) {
+            copy_to_bucket(handle, bucket, &self.outbound, &backup.path)?;
+            backup.is_copied = true;
+        }
+        match &schedule.hook {
+            None => Ok(()),
+            Some(hook) => hook.run(&backup.path),
+        }
+    }
 }
 
-/// Makes a backup, or runs its command. A panic ends this attempt only; the next one follows on
+/// Copies a backup to the bucket and deletes the oldest copies beyond the limit.
+fn copy_to_bucket(
+    handle: &Handle,
+    config: &BucketConfig,
+    outbound: &OutboundConfig,
+    path: &Path,
+) -> Result<(), BackupError> {
+    let failed =
+        |error: BackupError| BackupError::Bucket(format!("copying it to {config} failed: {error}"));
+    // Its connections end with the copy, and the file with authorities is read again.
+    let outbound = Outbound::new(outbound.clone(), &Clock::System, Random::System)
+        .map_err(|error| failed(BackupError::Bucket(error.to_string())))?;
+    let bucket = BackupBucket::connect(config, outbound).map_err(failed)?;
+    bucket.upload(path).map_err(failed)?;
+    tracing::info!("copied backup {} to {config}", path.display());
+    if let Some(keep) = config.keep_newest
+        && let Err(error) = delete_old_copies(handle, &bucket, keep)
+    {
+        // The copy exists. The next one deletes these too.
+        tracing::warn!("old backups in {config} were not deleted: {error}");
+    }
+    Ok(())
+}
+
+fn delete_old_copies(
+    handle: &Handle,
+    bucket: &BackupBucket,
+    keep: usize,
+) -> Result<(), BackupError> {
+    let prefix = name_prefix(handle);
+    let mut copies: Vec<_> = bucket
+        .list()?
+        .into_iter()
+        .filter(|copy| copy.prefix == prefix)
+        .map(|copy| (copy.at, copy))
+        .collect();
+    sort_oldest_first(&mut copies, handle.now());
+    copies
+        .iter()
+        .rev()
+        .skip(keep)
+        .try_for_each(|(_, copy)| bucket.delete(copy))
+}
+
+/// Makes or processes a backup. A panic ends this attempt only; the next one follows on
 /// schedule.
 fn run_attempt<T>(make: impl FnOnce() -> Result<T, BackupError>) -> Result<T, BackupError> {
     // A panic leaves a partial file, which the next attempt removes.
@@ -267,10 +348,13 @@ fn create_backup(
         // Partial files of a server that was killed. This server makes one backup at a time.
         fs::remove_file(partial)?;
     }
-    let path = schedule
-        .directory
-        .join(format!("{}{}{SUFFIX}", files.prefix, format_time(now)));
-    let mut file = BackupFileWriter::create(&path)?;
+    let name = BackupName {
+        prefix: files.prefix,
+        at: now,
+        is_encrypted: !schedule.recipients.is_empty(),
+    };
+    let path = schedule.directory.join(name.format());
+    let mut file = BackupFileWriter::create(&path, &schedule.recipients)?;
     write_backup(handle, &mut file)?;
     let (bytes, rows) =
         file.verify_and_rename(&mut Throttle::new(ServerLocation::InProcess(handle)))?;
@@ -287,78 +371,6 @@ fn create_backup(
         fs::remove_file(old)?;
     }
     Ok(path)
-}
-
-/// Backup files of this database in a directory. Files of other databases are left alone.
-struct BackupDirectory {
-    prefix: String,
-    finished: Vec<(Timestamp, PathBuf)>,
-    partial: Vec<PathBuf>,
-}
-
-impl BackupDirectory {
-    fn list(handle: &Handle, directory: &Path) -> io::Result<Self> {
-        // The instance ID is drawn when a database is opened for the first time, and by a restore.
-        let instance =
-            u32::from_be_bytes(handle.with_state(|state| state.instance_id.unwrap_or_default()));
-        let mut files = Self {
-            prefix: format!("overdue-{instance:08x}-"),
-            finished: Vec::new(),
-            partial: Vec::new(),
-        };
-        for entry in fs::read_dir(directory)? {
-            let path = entry?.path();
-            let name = path
-                .file_name()
-                .and_then(|name| name.to_str())
-                .unwrap_or_default();
-            let Some(rest) = name.strip_prefix(&files.prefix) else {
-                continue;
-            };
-            let whole = rest.strip_suffix(".partial");
-            match whole
-                .unwrap_or(rest)
-                .strip_suffix(SUFFIX)
-                .and_then(parse_time)
-            {
-                Some(_) if whole.is_some() => files.partial.push(path),
-                Some(at) => files.finished.push((at, path)),
-                None => {}
-            }
-        }
-        Ok(files)
-    }
-
-    /// Returns the finished backups, oldest first. Backups with a time in the future, made while
-    /// the clock was ahead, count as the oldest.
-    fn oldest_first(mut self, now: Timestamp) -> Vec<(Timestamp, PathBuf)> {
-        self.finished
-            .sort_by_key(|(at, _)| (!at.is_ahead_of(now), *at));
-        self.finished
-    }
-
-    fn newest_time(self, now: Timestamp) -> Option<Timestamp> {
-        self.oldest_first(now)
-            .pop()
-            .map(|(at, _)| at)
-            .filter(|at| !at.is_ahead_of(now))
-    }
-}
-
-fn format_time(at: Timestamp) -> String {
-    // The clock can show a time that is not a valid date.
-    jiff::Timestamp::from_second(at.secs())
-        .unwrap_or_default()
-        .strftime(TIME_FORMAT)
-        .to_string()
-}
-
-fn parse_time(text: &str) -> Option<Timestamp> {
-    let time = DateTime::strptime(TIME_FORMAT, text)
-        .ok()?
-        .to_zoned(jiff::tz::TimeZone::UTC)
-        .ok()?;
-    Some(Timestamp::from_secs(time.timestamp().as_second()))
 }
 
 #[cfg(test)]
@@ -382,28 +394,5 @@ mod tests {
         let failed = run_attempt(|| -> Result<(), _> { panic!("on purpose") });
         assert!(matches!(failed, Err(BackupError::Panicked)), "{failed:?}");
         assert!(run_attempt(|| Ok(())).is_ok());
-    }
-
-    #[test]
-    fn times_in_names_are_read_back() {
-        for secs in [0, 1_800_000_000, 1_799_999_999] {
-            assert_eq!(
-                parse_time(&format_time(Timestamp::from_secs(secs))),
-                Some(Timestamp::from_secs(secs))
-            );
-        }
-        assert_eq!(
-            format_time(Timestamp::from_secs(1_800_000_000)),
-            "20270115T080000Z"
-        );
-        for text in [
-            "",
-            "20270115",
-            "20270115T080000",
-            "20271315T080000Z",
-            "20270115T080000Zx",
-        ] {
-            assert_eq!(parse_time(text), None, "{text}");
-        }
     }
 }

@@ -319,7 +319,8 @@ mod tests {
     fn a_truncated_compressed_backup_is_recognised() {
         let whole = zstd::encode_all(&written()[..], 3).unwrap();
         let cut = whole.get(..12).unwrap().to_vec();
-        let input = super::super::file::read_backup(io::Cursor::new(cut)).unwrap();
+        let input =
+            super::super::file::read_backup(io::Cursor::new(cut), &Default::default()).unwrap();
         let error = BackupReader::begin(input).err().unwrap().to_string();
         assert!(error.contains("truncated"), "{error}");
     }

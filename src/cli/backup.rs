@@ -1,19 +1,21 @@
-//! `overdue backup`, `overdue restore` and `overdue verify`.
+//! `overdue backup`, `overdue backups`, `overdue restore` and `overdue verify`.
 
-use std::io::{self, IsTerminal as _, Read, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 
-use super::common_args::{JsonFlag, number_parser};
+use super::backup_flags::{BackupSourceFlags, BucketFlags, OpenedBackup, in_bucket};
+use super::common_args::JsonFlag;
 use super::data_directory::assume_owner;
-use super::session::this_program;
 use super::{CliError, table};
 use crate::admin;
 use crate::admin::backup::Backup;
-use crate::backup::{self, BackupError, BackupFileWriter, BackupHook, BackupInfo, BackupSchedule};
+use crate::backup::{
+    self, BackupError, BackupFileWriter, BackupInfo, BackupRecipient, EncryptedOutput,
+};
 use crate::domain::formatting::format_count;
+use crate::domain::timestamp::Timestamp;
 use crate::engine::{ServerLocation, Throttle};
 use crate::store::{
     FILE_NAME, Inspection, InspectionReport, Medium, ProgressReporter, Store, StoreError, TableSize,
@@ -22,95 +24,75 @@ use crate::util::random::Random;
 
 #[derive(Args)]
 pub(super) struct BackupArgs {
-    /// File to write, compressed if its name ends with .zst; `-` for standard output
+    /// File to write, compressed if its name ends with .zst or .zst.age; `-` for standard output
     #[arg(value_name = "FILE")]
     file: PathBuf,
+
+    /// Public key to encrypt the backup for, as age-keygen prints it; may be given several times,
+    /// with commas in the variable
+    #[arg(
+        long,
+        env = "OVERDUE_ENCRYPT_FOR",
+        value_name = "KEY",
+        value_delimiter = ','
+    )]
+    encrypt_for: Vec<BackupRecipient>,
 }
 
-/// Flags for scheduled backups by the server.
 #[derive(Args)]
-#[command(next_help_heading = "Backups")]
-pub(super) struct BackupFlags {
-    /// Existing directory for scheduled backups by the server. The packaged service may write to
-    /// /var/backups/overdue; add another directory to ReadWritePaths= of its unit (systemctl edit
-    /// overdue) [default: no scheduled backups]
-    #[arg(long, env = "OVERDUE_BACKUP_TO", value_name = "DIR")]
-    backup_to: Option<PathBuf>,
+pub(super) struct BackupsArgs {
+    #[command(flatten)]
+    bucket: BucketFlags,
 
-    /// Time between two scheduled backups, in minutes, hours or days, as in 30m, 12h or 1d
-    #[arg(
-        long,
-        env = "OVERDUE_BACKUP_EVERY",
-        value_name = "TIME",
-        default_value = "1d",
-        value_parser = parse_interval,
-        requires = "backup_to"
-    )]
-    backup_every: Duration,
-
-    /// Number of scheduled backups to keep; older ones are deleted
-    #[arg(
-        long,
-        env = "OVERDUE_BACKUP_KEEP",
-        value_name = "N",
-        default_value_t = 7,
-        value_parser = number_parser::<u32>(1..=100_000),
-        allow_negative_numbers = true,
-        requires = "backup_to"
-    )]
-    backup_keep: u32,
-
-    /// Shell command that runs after each scheduled backup, with its path in BACKUP_FILE, such as
-    /// one that copies it to another machine. If it fails, it is run again after ten minutes
-    #[arg(
-        long,
-        env = "OVERDUE_BACKUP_COMMAND",
-        value_name = "COMMAND",
-        requires = "backup_to"
-    )]
-    backup_command: Option<String>,
+    #[command(flatten)]
+    json: JsonFlag,
 }
 
-/// Parses a number of minutes, hours or days: at least a minute, at most a year.
-fn parse_interval(text: &str) -> Result<Duration, &'static str> {
-    let (number, unit) = text
-        .split_at_checked(text.len().saturating_sub(1))
-        .unwrap_or_default();
-    let unit = match unit {
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        _ => 0,
-    };
-    let secs = number
-        .parse::<u32>()
-        .ok()
-        .map(|number| u64::from(number) * unit)
-        .filter(|secs| (60..=366 * 86_400).contains(secs));
-    secs.map(Duration::from_secs)
-        .ok_or("give minutes, hours or days, as in 30m, 12h or 1d, from a minute to a year")
-}
-
-impl BackupFlags {
-    pub(super) fn backup_schedule(self) -> Option<BackupSchedule> {
-        let directory = self.backup_to?;
-        Some(BackupSchedule {
-            directory,
-            interval: self.backup_every,
-            keep_newest: self.backup_keep as usize,
-            hook: self.backup_command.map(|command| BackupHook {
-                command,
-                launcher: this_program(),
-            }),
-        })
+impl BackupsArgs {
+    /// Lists the backups in a bucket.
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let Some((config, bucket)) = self.bucket.connect()? else {
+            return Err(CliError::usage("give a bucket by --bucket FILE"));
+        };
+        let backups = bucket.list().map_err(in_bucket(&config))?;
+        let time = |at: Timestamp| {
+            let mut text = String::new();
+            at.write_rfc3339_secs(&mut text);
+            text
+        };
+        let lines = if self.json.json {
+            let object = |backup: &backup::StoredBackup| {
+                serde_json::json!({
+                    "name": backup.name,
+                    "made": time(backup.at),
+                    "bytes": backup.bytes,
+                })
+                .to_string()
+            };
+            backups.iter().map(object).collect()
+        } else {
+            let cells = |backup: &backup::StoredBackup| {
+                [
+                    time(backup.at),
+                    backup.bytes.to_string(),
+                    backup.name.clone(),
+                ]
+            };
+            table::format_table(&["MADE", "BYTES", "NAME"], backups.iter().map(cells))
+        };
+        table::print_lines(&lines).map_err(CliError::output_failed)
     }
 }
 
 #[derive(Args)]
 pub(super) struct RestoreArgs {
-    /// Backup to read, compressed or not; `-` for standard input
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// Backup to read, compressed or not; `-` for standard input. With --bucket, the name of one in
+    /// it [default: the newest in the bucket]
+    #[arg(value_name = "FILE", required_unless_present = "bucket")]
+    file: Option<PathBuf>,
+
+    #[command(flatten)]
+    source: BackupSourceFlags,
 
     /// Replace an existing database
     #[arg(long, env = "OVERDUE_FORCE", value_parser = clap::builder::FalseyValueParser::new())]
@@ -119,9 +101,13 @@ pub(super) struct RestoreArgs {
 
 #[derive(Args)]
 pub(super) struct VerifyArgs {
-    /// Backup to verify, compressed or not; `-` for standard input [default: the database]
+    /// Backup to verify, compressed or not; `-` for standard input. With --bucket, the name of one
+    /// in it [default: the database, or the newest in the bucket]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
+
+    #[command(flatten)]
+    source: BackupSourceFlags,
 
     #[command(flatten)]
     json: JsonFlag,
@@ -133,7 +119,7 @@ fn is_stream(file: &Path) -> bool {
 }
 
 /// Adds the file to an error.
-fn file_error(file: &Path) -> impl Fn(BackupError) -> CliError {
+pub(super) fn file_error(file: &Path) -> impl Fn(BackupError) -> CliError {
     move |error| {
         CliError::other(format!(
             "{}: {error}",
@@ -144,15 +130,6 @@ fn file_error(file: &Path) -> impl Fn(BackupError) -> CliError {
             }
         ))
     }
-}
-
-fn open_backup(file: &Path) -> Result<Box<dyn Read>, CliError> {
-    let opened = if is_stream(file) {
-        backup::read_backup(io::stdin())
-    } else {
-        backup::open_backup(file)
-    };
-    opened.map_err(|error| file_error(file)(error.into()))
 }
 
 /// Writes a backup, by the server or, if none runs, from the database.
@@ -174,10 +151,19 @@ impl BackupArgs {
                     "a backup cannot be written to a terminal: redirect it to a file or a pipe",
                 ));
             }
-            return write_backup(data, io::stdout().lock());
+            let (mut out, _) = EncryptedOutput::begin(io::stdout().lock(), &self.encrypt_for)
+                .map_err(CliError::output_failed)?;
+            write_backup(data, &mut out)?;
+            return out.finish().map(drop).map_err(CliError::output_failed);
         }
-        let mut out =
-            BackupFileWriter::create(file).map_err(|error| file_error(file)(error.into()))?;
+        let is_named_encrypted = file.extension().is_some_and(|extension| extension == "age");
+        if is_named_encrypted && self.encrypt_for.is_empty() {
+            return Err(CliError::usage(
+                "the name ends with .age: give a public key by --encrypt-for, or another name",
+            ));
+        }
+        let mut out = BackupFileWriter::create(file, &self.encrypt_for)
+            .map_err(|error| file_error(file)(error.into()))?;
         write_backup(data, &mut out)?;
         let server = if admin::is_server_running(data) {
             ServerLocation::OtherProcess
@@ -199,16 +185,18 @@ impl BackupArgs {
 
 impl RestoreArgs {
     /// Restores a backup as the database.
-    pub(super) fn run(&self, data: &Path) -> Result<(), CliError> {
+    pub(super) fn run(self, data: &Path) -> Result<(), CliError> {
         if admin::is_server_running(data) {
             return Err(CliError::other(StoreError::InUse(data.join(FILE_NAME))));
         }
-        let backup = open_backup(&self.file)?;
+        let Some(backup) = self.source.open(self.file)? else {
+            return Err(CliError::usage("give a backup"));
+        };
         let _owner = assume_owner(data)?;
-        let restored = backup::restore(data, self.force, backup, &Random::System);
+        let restored = backup::restore(data, self.force, backup.input, &Random::System);
         let BackupInfo { begun, .. } = restored.map_err(|error| match error {
             BackupError::Store(error) => CliError::other(error),
-            error => file_error(&self.file)(error),
+            error => file_error(&backup.name)(error),
         })?;
         let _ = writeln!(
             io::stderr(),
@@ -221,13 +209,13 @@ impl RestoreArgs {
 
 impl VerifyArgs {
     /// Verifies all of a backup or of the database.
-    pub(super) fn run(&self, data: &Path) -> Result<(), CliError> {
-        let report = match &self.file {
-            Some(file) => {
-                let (info, findings) =
-                    backup::inspect(open_backup(file)?).map_err(file_error(file))?;
+    pub(super) fn run(self, data: &Path) -> Result<(), CliError> {
+        let report = match self.source.open(self.file)? {
+            Some(OpenedBackup { name, bytes, input }) => {
+                let (info, findings) = backup::inspect(input).map_err(file_error(&name))?;
                 VerifyReport {
-                    path: file.clone(),
+                    path: name,
+                    file_bytes: bytes,
                     backup_info: Some(info),
                     pages_are_sound: true,
                     findings,
@@ -237,6 +225,7 @@ impl VerifyArgs {
                 let path = data.join(FILE_NAME);
                 let (sound_pages, findings) = inspect_database(data, &path)?;
                 VerifyReport {
+                    file_bytes: std::fs::metadata(&path).ok().map(|file| file.len()),
                     path,
                     backup_info: None,
                     pages_are_sound: sound_pages,
@@ -257,6 +246,8 @@ impl VerifyArgs {
 /// Report of a verification.
 struct VerifyReport {
     path: PathBuf,
+    /// Size of the file in bytes, unless it was standard input.
+    file_bytes: Option<u64>,
     /// `None` for the database.
     backup_info: Option<BackupInfo>,
     pages_are_sound: bool,
@@ -266,11 +257,6 @@ struct VerifyReport {
 impl VerifyReport {
     fn row_bytes(&self) -> u64 {
         self.findings.tables.values().map(|size| size.bytes).sum()
-    }
-
-    /// Returns the size of the file in bytes, unless it was standard input.
-    fn file_bytes(&self) -> Option<u64> {
-        std::fs::metadata(&self.path).ok().map(|file| file.len())
     }
 
     fn to_json(&self) -> String {
@@ -294,7 +280,7 @@ impl VerifyReport {
             "release": self.backup_info.as_ref().map(|info| &info.release),
             "schema": schema,
             "sound": self.to_result().is_ok(),
-            "bytes": self.file_bytes(),
+            "bytes": self.file_bytes,
             "bytes_of_rows": self.row_bytes(),
             "tables": tables,
             "sound_bodies": intact_bodies,
@@ -329,7 +315,7 @@ impl VerifyReport {
             .map_or(String::new(), |BackupInfo { begun, release }| {
                 format!(", made {begun} by release {release}")
             });
-        let bytes = self.file_bytes().map_or(String::new(), |bytes| {
+        let bytes = self.file_bytes.map_or(String::new(), |bytes| {
             format!(" in a file of {bytes} bytes")
         });
         let mut words = vec![
@@ -416,42 +402,4 @@ fn inspect_database(data: &Path, path: &Path) -> Result<(bool, InspectionReport)
             .map(|(_, findings)| (true, findings))
             .map_err(CliError::other)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn intervals_are_minutes_hours_or_days() {
-        for (text, secs) in [
-            ("1m", 60),
-            ("90m", 5400),
-            ("12h", 43_200),
-            ("1d", 86_400),
-            ("366d", 366 * 86_400),
-        ] {
-            assert_eq!(
-                parse_interval(text),
-                Ok(Duration::from_secs(secs)),
-                "{text}"
-            );
-        }
-        for text in [
-            "",
-            "d",
-            "1",
-            "0d",
-            "-1d",
-            "1.5h",
-            "30s",
-            "367d",
-            "1 d",
-            "1w",
-            "999999999d",
-            "1ž",
-        ] {
-            assert!(parse_interval(text).is_err(), "{text}");
-        }
-    }
 }

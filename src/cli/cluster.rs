@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::common_args::{JsonFlag, number_parser};
-use super::dashboard_flags::{SecretFileContent, read_secret};
 use super::serve::parse_address;
+use super::settings_file::{SecretFileContent, read_secret};
 use super::{CliError, new_runtime, table};
 use crate::domain::formatting::format_size;
 use crate::metrics::{ClusterStatus, MemberStatus, NodeRole, NodeStatus};

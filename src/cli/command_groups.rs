@@ -27,7 +27,10 @@ const GROUPS: [(&str, &[&str]); 7] = [
         "Configuration as files",
         &["export", "diff", "apply", "schema", "import"],
     ),
-    ("Backup", &["backup", "restore", "verify", "compact"]),
+    (
+        "Backup",
+        &["backup", "backups", "restore", "verify", "compact"],
+    ),
     ("Other", &["completions", "man", "docs", "help"]),
 ];
 

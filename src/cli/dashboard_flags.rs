@@ -1,17 +1,15 @@
 //! Flags of `overdue serve` for the dashboard.
 
-use std::path::{Path, PathBuf};
-
 use clap::Args;
 use clap::builder::FalseyValueParser;
 
-use super::common_args::{number_parser, read_limited};
+use super::common_args::number_parser;
+use super::settings_file::{SecretFileContent, read_secret, read_settings_file};
 use crate::config;
 use crate::domain::timezone::Timezone;
 use crate::domain::user::Membership;
 use crate::domain::user::external_identity::IdentityProvider;
 use crate::http::dashboard::{AuthMode, DashboardConfig, LogoutUrl, ProxyAuth};
-use crate::store::path_access::explain_path_error;
 
 #[derive(Args)]
 #[command(next_help_heading = "Dashboard")]
@@ -94,16 +92,6 @@ pub(super) struct DashboardFlags {
     no_web: bool,
 }
 
-/// Maximum bytes of a file with a secret: see [limits](crate::docs::limits). No header has more.
-const MAX_SECRET_BYTES: u64 = 16_384;
-
-/// Content of a file, without the white space at its ends.
-#[derive(Clone)]
-pub(super) struct SecretFileContent(pub(super) Box<[u8]>);
-
-/// Maximum bytes of a file with providers: see [limits](crate::docs::limits).
-const MAX_PROVIDERS_BYTES: u64 = 1 << 20;
-
 /// Providers in a file.
 #[derive(Clone)]
 struct ConfiguredProviders(Vec<IdentityProvider>);
@@ -127,30 +115,8 @@ fn parse_new_users(text: &str) -> Result<NewUserAccess, &'static str> {
     }
 }
 
-pub(super) fn read_secret(path: &str) -> Result<SecretFileContent, String> {
-    let path = Path::new(path);
-    let bytes =
-        read_limited(path, MAX_SECRET_BYTES).map_err(|error| explain_path_error(path, &error))?;
-    match bytes.trim_ascii() {
-        [] => Err(format!("{} is empty", path.display())),
-        secret => Ok(SecretFileContent(secret.into())),
-    }
-}
-
 fn read_providers(path: &str) -> Result<ConfiguredProviders, String> {
-    let path = Path::new(path);
-    let bytes = read_limited(path, MAX_PROVIDERS_BYTES)
-        .map_err(|error| explain_path_error(path, &error))?;
-    let in_file = |reason: String| format!("{}: {reason}", path.display());
-    let text = std::str::from_utf8(&bytes).map_err(|_| in_file("it is not UTF-8".into()))?;
-    let secret = |path: &PathBuf| {
-        let secret = read_secret(&path.to_string_lossy())?;
-        String::from_utf8(secret.0.into())
-            .map_err(|_| format!("the secret in {} is not UTF-8", path.display()))
-    };
-    config::parse_identity_providers(text, secret)
-        .map(ConfiguredProviders)
-        .map_err(in_file)
+    read_settings_file(path, config::parse_identity_providers).map(ConfiguredProviders)
 }
 
 impl DashboardFlags {

@@ -9,12 +9,13 @@ use clap::{ArgAction, Args};
 use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
 
-use super::backup::BackupFlags;
+use super::backup_flags::BackupFlags;
 use super::cluster::ClusterFlags;
 use super::common_args::{ANY_U32, number_parser, parse_network};
 use super::config_files::ConfigFileFlags;
-use super::dashboard_flags::{DashboardFlags, SecretFileContent, read_secret};
+use super::dashboard_flags::DashboardFlags;
 use super::outbound_flags::OutboundFlags;
+use super::settings_file::{SecretFileContent, read_secret};
 use crate::domain::project::SecretHash;
 use crate::http::{ApiRate, BaseUrl};
 use crate::notifier::Heartbeat;

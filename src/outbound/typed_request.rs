@@ -7,7 +7,27 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Body;
 
+use super::http::MAX_BODY_BYTES;
 use super::{HttpRequest, Outbound, RedirectPolicy, SendError, SendStage, Trust};
+
+/// Limits of a request and its response.
+#[derive(Clone, Copy)]
+pub(crate) struct TypedLimits {
+    /// Maximum time, from when the request has a permit.
+    pub(crate) timeout: Duration,
+    /// Maximum bytes of the body of the response.
+    pub(crate) max_body_bytes: usize,
+}
+
+impl From<Duration> for TypedLimits {
+    /// Limits with this maximum time and the usual maximum of the body.
+    fn from(timeout: Duration) -> Self {
+        Self {
+            timeout,
+            max_body_bytes: MAX_BODY_BYTES,
+        }
+    }
+}
 
 impl Outbound {
     /// Sends a request with a streamed body like [`send_typed`](Self::send_typed).
@@ -17,14 +37,14 @@ impl Outbound {
     pub(crate) async fn send_streamed<B: Body<Data = Bytes>>(
         &self,
         request: http::Request<B>,
-        timeout: Duration,
+        limits: impl Into<TypedLimits>,
     ) -> Result<http::Response<Bytes>, SendError> {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(|_| {
             SendError::new(SendStage::Request, "the request has no body".to_owned())
         })?;
         let request = http::Request::from_parts(head, body.to_bytes());
-        self.send_typed(request, timeout).await
+        self.send_typed(request, limits).await
     }
 
     /// Sends a request of a library to a server that the operator chose, and reads the response.
@@ -35,8 +55,12 @@ impl Outbound {
     pub(crate) async fn send_typed(
         &self,
         request: http::Request<Bytes>,
-        timeout: Duration,
+        limits: impl Into<TypedLimits>,
     ) -> Result<http::Response<Bytes>, SendError> {
+        let TypedLimits {
+            timeout,
+            max_body_bytes,
+        } = limits.into();
         let invalid = |text: String| SendError::new(SendStage::Request, text);
         let (head, body) = request.into_parts();
         let headers = head.headers.iter().map(|(name, value)| {
@@ -52,7 +76,9 @@ impl Outbound {
             pin: None,
             timeout,
         };
-        let answer = self.send_http(request, Trust::Operator).await?;
+        let answer = self
+            .send_http_limited(max_body_bytes, request, Trust::Operator)
+            .await?;
         if !answer.is_complete {
             return Err(invalid("the answer was cut short or is too long".into()));
         }

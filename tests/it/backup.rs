@@ -2,12 +2,12 @@
 //! keeps a copy of the old file.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use overdue::backup::{self, BackupError, BackupHook, BackupSchedule, BackupScheduler};
+use overdue::backup::{self, BackupError};
 use overdue::domain::ids::ProjectId;
 use overdue::domain::ping::PingKind;
 use overdue::domain::timestamp::Timestamp;
@@ -250,7 +250,7 @@ fn a_damaged_backup_or_a_database_in_use_changes_nothing() {
     assert_eq!(handle.with_state(|state| state.projects().count()), 1);
 }
 
-fn names(directory: &Path) -> Vec<String> {
+pub(crate) fn names(directory: &Path) -> Vec<String> {
     let mut names: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -260,7 +260,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 /// Waits in real time until the condition is true.
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, holds: impl Fn() -> bool) {
     for _ in 0..1000 {
         if holds() {
             return;
@@ -269,165 +269,6 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
         std::thread::sleep(Duration::from_millis(10));
     }
     panic!("{what}");
-}
-
-#[test]
-fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
-    let engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
-    let directory = tempfile::tempdir().unwrap();
-    let path: PathBuf = directory.path().join("backups");
-    std::fs::create_dir(&path).unwrap();
-    let instance = engine.handle.with_state(|state| {
-        state
-            .instance_id
-            .unwrap()
-            .map(|byte| format!("{byte:02x}"))
-            .concat()
-    });
-    let foreign = [
-        "notes.txt".to_owned(),
-        "overdue-00000000-20200101T000000Z.backup.zst".into(),
-        format!("overdue-{instance}-x.backup.zst"),
-    ];
-    for name in &foreign {
-        std::fs::write(path.join(name), b"x").unwrap();
-    }
-    // A killed server left this file.
-    std::fs::write(
-        path.join(format!(
-            "overdue-{instance}-20200101T000000Z.backup.zst.partial"
-        )),
-        b"x",
-    )
-    .unwrap();
-    let own_backups = |names: Vec<String>| {
-        names
-            .into_iter()
-            .filter(|name| !foreign.contains(name))
-            .collect::<Vec<_>>()
-    };
-    let newest = || {
-        engine
-            .handle
-            .metrics()
-            .backup_status()
-            .and_then(|status| status.newest)
-    };
-    let intervals = BackupSchedule {
-        directory: path.clone(),
-        interval: Duration::from_secs(86_400),
-        keep_newest: 2,
-        hook: None,
-    };
-    let keeper = BackupScheduler::start(engine.handle.clone(), intervals.clone()).unwrap();
-    let begun = engine.handle.now();
-    wait_until("the first is made at once", || newest() == Some(begun));
-    for day in 1..4 {
-        engine.clock.advance_secs(86_400);
-        wait_until("one a day", || {
-            newest() == Some(begun.plus_secs(day * 86_400))
-        });
-    }
-    wait_until("two are kept", || own_backups(names(&path)).len() == 2);
-    assert_eq!(
-        own_backups(names(&path)),
-        ["20270117T080000Z", "20270118T080000Z"]
-            .map(|time| format!("overdue-{instance}-{time}.backup.zst"))
-    );
-    assert!(
-        foreign.iter().all(|name| path.join(name).exists()),
-        "only its own files are removed"
-    );
-    let (about, findings) =
-        backup::inspect(backup::open_backup(&path.join(&own_backups(names(&path))[1])).unwrap())
-            .unwrap();
-    assert_eq!(
-        (about.begun.as_str(), findings.problem_count),
-        ("2027-01-18T08:00:00+00:00", 0)
-    );
-    // After a failure, the next attempt follows ten minutes later.
-    std::fs::rename(&path, directory.path().join("away")).unwrap();
-    engine.clock.advance_secs(86_400);
-    engine.clock.advance_secs(60);
-    std::fs::create_dir(&path).unwrap();
-    engine.clock.advance_secs(600);
-    wait_until("it is tried again", || {
-        newest().is_some_and(|at| at > begun.plus_secs(4 * 86_400))
-    });
-    // A user requests one, which does not wait for its time.
-    engine.clock.advance_secs(3_600);
-    let control = keeper.control();
-    control.request_backup();
-    wait_until("it is made at once", || {
-        newest() == Some(engine.handle.now())
-    });
-    let status = engine.handle.metrics().backup_status().unwrap();
-    assert_eq!((status.running, status.failing), (None, None));
-    let files = control.files(&engine.handle).unwrap();
-    assert_eq!(files.len(), 2);
-    assert_eq!(Some(files[0].at), newest());
-    assert!(
-        files[0].at > files[1].at && files[0].bytes > 100,
-        "{files:?}"
-    );
-    wait_until("the next one follows a day later", || {
-        let status = engine.handle.metrics().backup_status().unwrap();
-        status.next == newest().map(|newest| newest.plus_secs(86_400))
-    });
-    drop((keeper, control));
-    // The next start continues from the existing files.
-    let newest_backup = newest();
-    engine.handle.metrics().enable_backups(None);
-    let _keeper = BackupScheduler::start(engine.handle.clone(), intervals).unwrap();
-    assert_eq!(newest(), newest_backup);
-}
-
-#[test]
-fn a_command_that_fails_is_run_again_for_the_same_backup() {
-    let engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("backups");
-    let runs = directory.path().join("runs");
-    let works = directory.path().join("works");
-    std::fs::create_dir(&path).unwrap();
-    let schedule = BackupSchedule {
-        directory: path.clone(),
-        interval: Duration::from_secs(86_400),
-        keep_newest: 2,
-        hook: Some(BackupHook {
-            command: format!(
-                "echo \"$BACKUP_FILE\" >> '{}'; test -e '{}'",
-                runs.display(),
-                works.display()
-            ),
-            launcher: env!("CARGO_BIN_EXE_overdue").into(),
-        }),
-    };
-    let _keeper = BackupScheduler::start(engine.handle.clone(), schedule).unwrap();
-    let run_files = || -> Vec<String> {
-        let text = std::fs::read_to_string(&runs).unwrap_or_default();
-        text.lines().map(String::from).collect()
-    };
-    let status = || engine.handle.metrics().backup_status().unwrap();
-    wait_until("it fails", || status().failing.is_some());
-    let reason = status().failing.unwrap().1;
-    assert_eq!(reason, "--backup-command failed: it exited with status 1");
-    // Twice more within the hour, for the same file. No backup is made meanwhile.
-    for count in 2..4 {
-        engine.clock.advance_secs(600);
-        wait_until("it runs again", || run_files().len() == count);
-        wait_until("it has failed", || status().running.is_none());
-    }
-    assert_eq!(names(&path).len(), 1);
-    assert!(run_files().windows(2).all(|pair| pair[0] == pair[1]));
-    std::fs::write(&works, "").unwrap();
-    engine.clock.advance_secs(600);
-    wait_until("it succeeds", || status().failing.is_none());
-    assert_eq!((names(&path).len(), run_files().len()), (1, 4));
-    // It is not run again until the next backup.
-    engine.clock.advance_secs(86_400 - 1_800);
-    wait_until("it runs for the next backup", || run_files().len() == 5);
-    assert_ne!(run_files()[4], run_files()[3]);
 }
 
 #[test]

@@ -44,6 +44,7 @@ mod outbound;
 mod outbox;
 mod ping;
 mod scale;
+mod scheduled_backups;
 mod simulation;
 mod smtp;
 mod stale_view;

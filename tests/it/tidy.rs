@@ -73,7 +73,7 @@ const OWNED: [(&str, &[&str]); 17] = [
         &["outbound/dial.rs", "outbound/resolver/dns.rs"],
     ),
     ("TcpStream::connect", &[]),
-    ("HttpConnector", &[]),
+    ("HttpConnector", &["outbound/object_requests.rs"]),
     ("UdpSocket", &["outbound/resolver/dns.rs"]),
     ("mail_send", &["outbound/mail.rs"]),
     // The second starts this program as another user. The third starts the command that a session

@@ -11,7 +11,7 @@ use super::system::BackupSummary;
 use super::time_display::DisplayTime;
 use crate::backup::BackupControl;
 use crate::docs::CHAPTERS;
-use crate::domain::formatting::{format_duration, format_size};
+use crate::domain::formatting::{format_count, format_duration, format_size};
 
 /// Maximum number of files that are listed: see [limits](crate::docs::limits).
 const MAX_FILES: usize = 200;
@@ -33,6 +33,10 @@ struct ScheduleFacts {
     directory: String,
     interval: String,
     keep: usize,
+    /// Words about the encryption; empty: none.
+    encryption: String,
+    /// Address of the bucket that gets copies; empty: none.
+    copies: String,
     running: Option<DisplayTime>,
     next: Option<DisplayTime>,
     files: Vec<BackupListItem>,
@@ -101,6 +105,14 @@ impl ScheduleFacts {
             directory: schedule.directory.display().to_string(),
             interval: format!("every {}", format_duration(interval)),
             keep: schedule.keep_newest,
+            encryption: match schedule.recipients.len() {
+                0 => String::new(),
+                count => format!("age, for {}", format_count(count, "public key")),
+            },
+            copies: schedule
+                .bucket
+                .as_ref()
+                .map_or_else(String::new, ToString::to_string),
             running: status
                 .running
                 .map(|since| DisplayTime::relative(since, &times)),

@@ -3,6 +3,7 @@
 
 use overdue::backup::{BackupSchedule, BackupScheduler};
 use overdue::engine::TestedChannel;
+use overdue::outbound::OutboundConfig;
 
 use super::*;
 
@@ -215,9 +216,12 @@ async fn failing_backups_alert_until_one_succeeds() {
         directory: backups.clone(),
         interval: Duration::from_secs(3600),
         keep_newest: 2,
+        recipients: Vec::new(),
+        bucket: None,
         hook: None,
     };
-    let _keeper = BackupScheduler::start(site.handle.clone(), intervals).unwrap();
+    let _keeper =
+        BackupScheduler::start(site.handle.clone(), intervals, OutboundConfig::default()).unwrap();
     let status = || site.handle.metrics().backup_status();
     site.wait_until(|| status().is_some_and(|status| status.failing.is_some()))
         .await;

@@ -777,8 +777,10 @@ async fn owners_download_a_backup_of_everything() {
             let directory = tempfile::tempdir().unwrap();
             let file = directory.path().join("x");
             std::fs::write(&file, &answer.body).unwrap();
-            let (_, findings) =
-                overdue::backup::inspect(overdue::backup::open_backup(&file).unwrap()).unwrap();
+            let (_, findings) = overdue::backup::inspect(
+                overdue::backup::open_backup(&file, &Default::default()).unwrap(),
+            )
+            .unwrap();
             assert_eq!(
                 (
                     findings.problem_count,
