@@ -1,7 +1,7 @@
 //! File of `serve --backup-bucket`: a bucket for copies of backups.
 
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -26,7 +26,7 @@ struct BucketFile {
 /// A sentence that says what is wrong and where.
 pub fn parse_bucket(
     text: &str,
-    read_secret: impl Fn(&PathBuf) -> Result<String, String>,
+    read_secret: impl Fn(&Path) -> Result<String, String>,
 ) -> Result<BucketConfig, String> {
     let file: BucketFile = toml::from_str(text).map_err(|error| error.to_string())?;
     for (name, value) in [

@@ -1,6 +1,6 @@
 //! Files that flags name: with a secret, or with settings in TOML that name files with secrets.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::common_args::read_limited;
 use crate::store::path_access::explain_path_error;
@@ -27,7 +27,7 @@ pub(super) fn read_secret(path: &str) -> Result<SecretFileContent, String> {
 }
 
 /// Reads a secret that has to be text.
-fn read_text_secret(path: &PathBuf) -> Result<String, String> {
+fn read_text_secret(path: &Path) -> Result<String, String> {
     let secret = read_secret(&path.to_string_lossy())?;
     String::from_utf8(secret.0.into())
         .map_err(|_| format!("the secret in {} is not UTF-8", path.display()))
@@ -37,7 +37,7 @@ fn read_text_secret(path: &PathBuf) -> Result<String, String> {
 /// secrets that it names.
 pub(super) fn read_settings_file<T>(
     path: &str,
-    parse: impl FnOnce(&str, fn(&PathBuf) -> Result<String, String>) -> Result<T, String>,
+    parse: impl FnOnce(&str, fn(&Path) -> Result<String, String>) -> Result<T, String>,
 ) -> Result<T, String> {
     let path = Path::new(path);
     let bytes =

@@ -1,7 +1,7 @@
 //! File of `serve --oidc`: OpenID Connect providers whose users may sign in.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -60,7 +60,7 @@ fn default_groups_claim() -> String {
 /// A sentence that says what is wrong and where.
 pub fn parse_identity_providers(
     text: &str,
-    read_secret: impl Fn(&PathBuf) -> Result<String, String>,
+    read_secret: impl Fn(&Path) -> Result<String, String>,
 ) -> Result<Vec<IdentityProvider>, String> {
     let file: ProvidersFile = toml::from_str(text).map_err(|error| error.to_string())?;
     match file.provider.len() {
@@ -88,7 +88,7 @@ pub fn parse_identity_providers(
 
 fn convert(
     table: ProviderTable,
-    read_secret: impl Fn(&PathBuf) -> Result<String, String>,
+    read_secret: impl Fn(&Path) -> Result<String, String>,
 ) -> Result<IdentityProvider, String> {
     let host = table
         .issuer
@@ -100,7 +100,7 @@ fn convert(
     if table.client_id.is_empty() {
         return Err("client-id is empty".into());
     }
-    let client_secret = table.client_secret_file.as_ref().map(read_secret);
+    let client_secret = table.client_secret_file.as_deref().map(read_secret);
     let name = table.name.unwrap_or_else(|| host.to_owned());
     Ok(IdentityProvider {
         name: name.into(),
