@@ -59,6 +59,7 @@ impl ServerFixture {
             connections_per_address: usize::MAX,
             access_log: false,
             metrics_token: None,
+            instance: None,
             other_endpoints: None,
         };
         let (stop, stopped) = watch::channel(false);

@@ -25,6 +25,7 @@ pub mod imports;
 pub mod keys;
 pub mod openapi;
 pub mod projects;
+mod remote;
 mod reply;
 mod request;
 mod routes;
@@ -37,9 +38,10 @@ pub use client::{AdminClient, AdminClientError, is_server_running, receive_strea
 pub use context::{AdminContext, ServiceUrls};
 pub use error::AdminError;
 pub use field_format::SettingPairs;
+pub use remote::RemoteRequests;
 pub use reply::{AdminReply, CreatedObject, ReplyBody, ReplyStream, RowStream, Warnings};
 pub use request::AdminRequest;
-pub use routes::endpoints;
+pub use routes::{endpoints, remote_endpoints};
 pub use socket::{AdminSocket, AdminSocketError, MAX_CONNECTIONS};
 
 pub use crate::store::owner::SOCKET_NAME;

@@ -9,6 +9,7 @@ mod connection_activity;
 mod connection_limit;
 pub mod dashboard;
 mod header_limit;
+mod instance;
 mod metrics;
 mod ping;
 mod routes;
@@ -47,6 +48,7 @@ pub use api::{OpenApiParts, check_renderer};
 use connection_activity::ConnectionActivity;
 use connection_limit::ConnectionLimit;
 use header_limit::{HEADER_BUDGET_BYTES, HeaderLimit, HeaderReader};
+pub use instance::InstanceAccess;
 pub(crate) use routes::begins_stale_read;
 use slow_client::MinRateWriter;
 pub(crate) use slow_client::linger;
@@ -75,6 +77,8 @@ pub struct HttpConfig {
     pub access_log: bool,
     /// Hash of the token for `/metrics`; `None` turns the endpoint off.
     pub metrics_token: Option<SecretHash>,
+    /// Access to the endpoints for the whole server; `None` turns them off.
+    pub instance: Option<InstanceAccess>,
     /// Description of endpoints that another listener serves.
     pub other_endpoints: Option<OpenApiParts>,
 }

@@ -9,6 +9,7 @@ pub mod check;
 pub mod delivery;
 mod error;
 pub mod import;
+pub mod instance;
 pub mod key;
 pub mod project;
 pub mod status_page;

@@ -130,6 +130,8 @@ pub struct ServerConfig {
     pub metrics_listen: Vec<SocketAddr>,
     /// See [`crate::http::HttpConfig`].
     pub metrics_token: Option<SecretHash>,
+    /// Hash of the instance key, which gives access to projects, keys and users over HTTP.
+    pub instance_key: Option<SecretHash>,
     /// Warnings about the flags and the environment of the start.
     pub warnings: Vec<String>,
 }
@@ -555,6 +557,7 @@ mod tests {
             access_log: false,
             metrics_listen: Vec::new(),
             metrics_token: None,
+            instance_key: None,
             warnings: Vec::new(),
         };
         let (handle, writer) =

@@ -24,8 +24,8 @@ use super::deadline::Deadline;
 use super::encoding::EncodedRequest;
 use super::error::AdminError;
 use super::reply::ReplyBody;
-use super::routes::{self, AdminRoute, RouteMatch};
-use super::{FAILURE_TRAILER, VERSION, VERSION_HEADER, version_mismatch};
+use super::routes::{self, AdminRoute, AdminSource, RouteMatch};
+use super::{BASE_PATH, FAILURE_TRAILER, VERSION, VERSION_HEADER, version_mismatch};
 use crate::runtime::accept::wait_for_stop;
 
 /// Time in which a client must send a request. It is shorter than the time for which a client waits
@@ -86,25 +86,21 @@ async fn respond(
     let takes_trailers = accepts_trailers(request.headers());
     let mut allow = None;
     let mut client_timeout = REQUEST_TIMEOUT;
-    let result = match routes::find(request.method(), request.uri().path()) {
+    let path = request.uri().path().strip_prefix(BASE_PATH);
+    let source = AdminSource::Socket;
+    let result = match routes::find(source, request.method(), path.unwrap_or_default()) {
         RouteMatch::Found(route, parameters) => {
             client_timeout = route.client_timeout;
             run(context, route, parameters, request, &deadline).await
         }
         RouteMatch::OtherMethods(methods) => {
             allow = HeaderValue::from_str(&methods).ok();
-            Err(AdminError::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                format!("use one of the methods {methods}"),
-            ))
+            Err(AdminError::other_methods(&methods))
         }
-        RouteMatch::None => Err(AdminError::new(
-            StatusCode::NOT_FOUND,
-            "there is no such endpoint",
-        )),
+        RouteMatch::None => Err(AdminError::no_endpoint()),
     };
     let (status, body) = result.map_or_else(
-        |error| (error.status(), error_body(&error)),
+        |error| (error.status(), ReplyBody::json(error.to_json())),
         |body| match body.length() {
             Some(0) => (StatusCode::NO_CONTENT, body),
             _ => (StatusCode::OK, body),
@@ -157,13 +153,7 @@ async fn run(
     let body = match body.collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            return Err(AdminError::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                format!(
-                    "the body of this request has at most {} bytes",
-                    route.max_bytes
-                ),
-            ));
+            return Err(AdminError::too_long(route.max_bytes));
         }
         Err(_) => return Err(AdminError::invalid("the body of the request is incomplete")),
     };
@@ -174,11 +164,6 @@ async fn run(
         body,
     };
     (route.run)(context, request).await
-}
-
-fn error_body(error: &AdminError) -> ReplyBody {
-    // An error consists of texts only.
-    ReplyBody::json(serde_json::to_vec(error).unwrap_or_default())
 }
 
 fn accepts_trailers(headers: &HeaderMap) -> bool {

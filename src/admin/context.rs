@@ -1,6 +1,6 @@
 //! State that the requests of one connection share. It also finds the objects that requests name.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::domain::audit::Actor;
@@ -34,8 +34,17 @@ pub struct AdminContext {
 impl AdminContext {
     /// Creates the context of a new connection. Without a server there are no URLs.
     pub fn new(handle: &Handle, urls: Option<ServiceUrls>) -> Self {
+        Self::with_actor(handle, urls, Actor::command_line())
+    }
+
+    /// Creates the context of a request with the instance key.
+    pub(super) fn of_instance_key(handle: &Handle, urls: ServiceUrls, address: IpAddr) -> Self {
+        Self::with_actor(handle, Some(urls), Actor::instance_key(address))
+    }
+
+    fn with_actor(handle: &Handle, urls: Option<ServiceUrls>, actor: Actor) -> Self {
         Self {
-            handle: handle.with_actor(Actor::command_line()),
+            handle: handle.with_actor(actor),
             urls,
             import: Mutex::default(),
         }

@@ -32,12 +32,12 @@ fn parameter_name(segment: &'static str) -> Option<&'static str> {
     segment.strip_prefix('{')?.strip_suffix('}')
 }
 
-/// Returns the fields in a path; `None` if it is not a path of the endpoint.
+/// Returns the fields in a path, which begins below that of the API; `None` if it is not a path of
+/// the endpoint.
 pub(super) fn match_path(
     endpoint: &'static str,
     path: &str,
 ) -> Option<Vec<(&'static str, String)>> {
-    let path = path.strip_prefix(BASE_PATH)?;
     if endpoint.split('/').count() != path.split('/').count() {
         return None;
     }

@@ -23,6 +23,33 @@ pub struct AdminError {
 }
 
 impl AdminError {
+    /// Error of a path that takes these other methods.
+    pub(super) fn other_methods(methods: &str) -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            format!("use one of the methods {methods}"),
+        )
+    }
+
+    /// Error of a body of more than this number of bytes.
+    pub(super) fn too_long(max_bytes: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the body of this request has at most {max_bytes} bytes"),
+        )
+    }
+
+    /// Error of an unknown path.
+    pub(super) fn no_endpoint() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "there is no such endpoint")
+    }
+
+    /// Returns the JSON form.
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        // An error consists of texts only.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
     pub(super) fn new(status: StatusCode, reason: impl Into<String>) -> Self {
         Self {
             status,

@@ -25,16 +25,29 @@ pub(super) struct AdminRoute {
     pub(super) max_bytes: usize,
     /// Time in which a client must take a part of the reply.
     pub(super) client_timeout: Duration,
+    /// True if the instance key gives access to it over HTTP.
+    is_remote: bool,
     /// Reads a request and carries it out.
     pub(super) run: for<'c> fn(&'c AdminContext, EncodedRequest) -> RunFuture<'c>,
 }
 
 const fn route<R: AdminRequest>() -> AdminRoute {
+    new_route::<R>(false)
+}
+
+/// Endpoint that the instance key gives access to. None reads or writes files of the machine, or
+/// starts programs.
+const fn remote_route<R: AdminRequest>() -> AdminRoute {
+    new_route::<R>(true)
+}
+
+const fn new_route<R: AdminRequest>(is_remote: bool) -> AdminRoute {
     AdminRoute {
         method: R::METHOD,
         path: R::PATH,
         max_bytes: R::MAX_BYTES,
         client_timeout: R::CLIENT_TIMEOUT,
+        is_remote,
         run: run::<R>,
     }
 }
@@ -51,14 +64,14 @@ fn run<R: AdminRequest>(context: &AdminContext, request: EncodedRequest) -> RunF
 
 static ROUTES: &[AdminRoute] = &[
     route::<status::ShowStatus>(),
-    route::<projects::ListProjects>(),
-    route::<projects::CreateProject>(),
-    route::<projects::UpdateProject>(),
-    route::<projects::DeleteProject>(),
-    route::<projects::ReleaseProject>(),
-    route::<keys::ListKeys>(),
-    route::<keys::CreateKey>(),
-    route::<keys::RevokeKey>(),
+    remote_route::<projects::ListProjects>(),
+    remote_route::<projects::CreateProject>(),
+    remote_route::<projects::UpdateProject>(),
+    remote_route::<projects::DeleteProject>(),
+    remote_route::<projects::ReleaseProject>(),
+    remote_route::<keys::ListKeys>(),
+    remote_route::<keys::CreateKey>(),
+    remote_route::<keys::RevokeKey>(),
     route::<channels::ListChannels>(),
     route::<channels::CreateChannel>(),
     route::<channels::UpdateChannel>(),
@@ -85,16 +98,16 @@ static ROUTES: &[AdminRoute] = &[
     route::<windows::ListWindows>(),
     route::<windows::CreateWindow>(),
     route::<windows::DeleteWindow>(),
-    route::<users::ListUsers>(),
-    route::<users::CreateUser>(),
-    route::<users::UpdateUser>(),
-    route::<users::DeleteUser>(),
+    remote_route::<users::ListUsers>(),
+    remote_route::<users::CreateUser>(),
+    remote_route::<users::UpdateUser>(),
+    remote_route::<users::DeleteUser>(),
     route::<users::SetPassword>(),
     route::<users::RemoveSecondFactor>(),
     route::<users::RemovePasskeys>(),
     route::<users::RemoveIdentity>(),
-    route::<users::EndSessions>(),
-    route::<users::CreateLink>(),
+    remote_route::<users::EndSessions>(),
+    remote_route::<users::CreateLink>(),
     route::<users::CreateSetupLink>(),
     route::<config::ExportConfig>(),
     route::<config::ApplyConfig>(),
@@ -116,6 +129,14 @@ pub fn endpoints() -> impl Iterator<Item = (&'static str, &'static str)> {
         .map(|route| (route.method.as_str(), route.path))
 }
 
+/// Returns the methods and paths of the endpoints that the instance key gives access to.
+pub fn remote_endpoints() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ROUTES
+        .iter()
+        .filter(|route| route.is_remote)
+        .map(|route| (route.method.as_str(), route.path))
+}
+
 /// Result of the search for the endpoint of a request.
 pub(super) enum RouteMatch {
     /// The endpoint, with the fields in the path.
@@ -126,10 +147,22 @@ pub(super) enum RouteMatch {
     None,
 }
 
-/// Finds the endpoint of a request.
-pub(super) fn find(method: &Method, path: &str) -> RouteMatch {
+/// Source of requests.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum AdminSource {
+    /// The socket in the data directory, or a command without a server.
+    Socket,
+    /// HTTP with the instance key.
+    InstanceKey,
+}
+
+/// Finds the endpoint of a request. `path`: below the path of the API.
+pub(super) fn find(source: AdminSource, method: &Method, path: &str) -> RouteMatch {
     let mut methods = Vec::new();
-    for route in ROUTES {
+    let routes = ROUTES
+        .iter()
+        .filter(|route| route.is_remote || source == AdminSource::Socket);
+    for route in routes {
         if let Some(parameters) = encoding::match_path(route.path, path) {
             if route.method == *method {
                 return RouteMatch::Found(route, parameters);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::encoding::{self, EncodedRequest};
-use super::routes::{self, RouteMatch};
+use super::routes::{self, AdminSource, RouteMatch};
 use super::*;
 use crate::channels::find_kind;
 use crate::domain::channel::ChannelSettings;
@@ -306,7 +306,9 @@ fn round_trip<R: AdminRequest>(fields: &Value) -> (&'static str, &'static str) {
     let before = serde_json::to_value(&request).unwrap();
     let (target, body) = encoding::encode(request).unwrap();
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let RouteMatch::Found(_, parameters) = routes::find(&R::METHOD, path) else {
+    let below = path.strip_prefix(BASE_PATH).unwrap_or_default();
+    let RouteMatch::Found(_, parameters) = routes::find(AdminSource::Socket, &R::METHOD, below)
+    else {
         panic!("{about}: no endpoint has the path {path}")
     };
     let encoded = EncodedRequest {

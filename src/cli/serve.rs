@@ -15,7 +15,7 @@ use super::common_args::{ANY_U32, number_parser, parse_network};
 use super::config_files::ConfigFileFlags;
 use super::dashboard_flags::DashboardFlags;
 use super::outbound_flags::OutboundFlags;
-use super::settings_file::{SecretFileContent, read_secret};
+use super::settings_file::{SecretFileContent, read_instance_key, read_secret};
 use crate::domain::project::SecretHash;
 use crate::http::{ApiRate, BaseUrl};
 use crate::notifier::Heartbeat;
@@ -185,6 +185,17 @@ pub(super) struct ServeArgs {
         help_heading = "Log and metrics"
     )]
     metrics_token_file: Option<SecretFileContent>,
+
+    /// File with the instance key, at least 22 characters: clients that send it as X-Api-Key manage
+    /// projects, keys and users below /api/overdue/v1
+    #[arg(
+        long,
+        env = "OVERDUE_INSTANCE_KEY_FILE",
+        value_name = "FILE",
+        value_parser = read_instance_key,
+        help_heading = None::<&'static str>
+    )]
+    instance_key_file: Option<SecretFileContent>,
 
     /// Journal next to the database: on or off. With on, a ping is written to it, and the database
     /// is synced later. With off, each batch of pings syncs the database
@@ -465,6 +476,7 @@ impl ServeArgs {
             log_format: self.log_format,
             access_log: self.access_log,
             metrics_listen: self.metrics_listen,
+            instance_key: self.instance_key_file.map(|key| SecretHash::of(&key.0)),
             metrics_token: self
                 .metrics_token_file
                 .map(|token| SecretHash::of(&token.0)),

@@ -11,6 +11,9 @@ const MAX_SECRET_BYTES: u64 = 16_384;
 /// Maximum bytes of a file with settings: see [limits](crate::docs::limits).
 const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 
+/// Minimum length of the instance key, in bytes: 128 bits in URL-safe characters.
+const MIN_INSTANCE_KEY_BYTES: usize = 22;
+
 /// Content of a file, without the white space at its ends.
 #[derive(Clone)]
 pub(super) struct SecretFileContent(pub(super) Box<[u8]>);
@@ -24,6 +27,19 @@ pub(super) fn read_secret(path: &str) -> Result<SecretFileContent, String> {
         [] => Err(format!("{} is empty", path.display())),
         secret => Ok(SecretFileContent(secret.into())),
     }
+}
+
+/// Reads the instance key, which no client may guess.
+pub(super) fn read_instance_key(path: &str) -> Result<SecretFileContent, String> {
+    let key = read_secret(path)?;
+    let is_visible = |byte: &u8| byte.is_ascii_graphic();
+    if key.0.len() < MIN_INSTANCE_KEY_BYTES || !key.0.iter().all(is_visible) {
+        return Err(format!(
+            "{path} must hold at least {MIN_INSTANCE_KEY_BYTES} visible ASCII characters, as from \
+             openssl rand -hex 32"
+        ));
+    }
+    Ok(key)
 }
 
 /// Reads a secret that has to be text.

@@ -157,6 +157,15 @@ impl Actor {
         Self::without_name(ActorKind::CommandLine)
     }
 
+    /// The holder of the instance key, at this address.
+    pub fn instance_key(address: IpAddr) -> Self {
+        Self {
+            kind: ActorKind::ApiKey,
+            name: "of the instance".into(),
+            address: Some(address),
+        }
+    }
+
     fn without_name(kind: ActorKind) -> Self {
         Self {
             kind,

@@ -39,7 +39,7 @@ use crate::http::common::request_body::{self, IncomingBody};
 use crate::store::StoreError;
 use crate::util::token_bucket::{KeyedTokenBuckets, TokenRate};
 use auth::ApiCaller;
-pub(super) use auth::authenticate;
+pub(super) use auth::{authenticate, header_key};
 use check_fields::{CheckFields, FieldError, RequestDocument};
 pub use endpoints::{ApiVersion, ENDPOINTS, EndpointRow, Verb, VerbRules};
 pub(super) use endpoints::{Endpoint, is_fixed_segment};
@@ -65,7 +65,7 @@ impl ApiState {
             rate_limit: key_rate(config.api_rate).map(KeyedTokenBuckets::new),
             unique_keys: Arc::default(),
             list_limit: list_limit::ListLimit::new(),
-            openapi: openapi::description(&config.base_url, config.other_endpoints).into(),
+            openapi: openapi::description(config).into(),
         }
     }
 }

@@ -6,7 +6,8 @@ use uuid::Uuid;
 use super::api::{self, Endpoint};
 use super::dashboard::{self, DashboardTarget, Page};
 use super::{
-    AllowedRoutes, ConnectionInfo, HttpServer, ServerState, badge, metrics, ping, unsubscribe,
+    AllowedRoutes, ConnectionInfo, HttpServer, ServerState, badge, instance, metrics, ping,
+    unsubscribe,
 };
 use crate::domain::ids::parse_path_uuid;
 use crate::http::common::badge_path::BadgePath;
@@ -24,6 +25,8 @@ pub(super) enum Route {
     Ping(PingPath),
     /// `/api/v1/…` to `/api/v3/…`, and `/api/overdue/v1/…`
     Api(Endpoint),
+    /// `/api/overdue/v1/projects` and others for the instance key
+    Instance,
     /// `/api/v3/openapi.json`
     OpenApi,
     /// `/badge/…` and `/b/…`
@@ -57,6 +60,7 @@ impl Route {
         match (first, rest) {
             ("ping", rest) => PingPath::parse(rest).map(Self::Ping),
             ("api", ["v3", "openapi.json"]) => Some(Self::OpenApi),
+            ("api", rest) if instance::is_path(rest) => Some(Self::Instance),
             ("api", rest) => Endpoint::parse(rest).map(Self::Api),
             ("badge", rest) => BadgePath::parse_tag(rest).map(Self::Badge),
             ("b", rest) => BadgePath::parse_check(rest).map(Self::Badge),
@@ -82,7 +86,11 @@ pub(super) fn is_fixed_segment(first: &str, segment: &str) -> bool {
             PingAction::parse(segment),
             Some(PingAction::Start | PingAction::Fail | PingAction::Log)
         ),
-        "api" => segment == "openapi.json" || api::is_fixed_segment(segment),
+        "api" => {
+            segment == "openapi.json"
+                || api::is_fixed_segment(segment)
+                || instance::is_fixed_segment(segment)
+        }
         "ping" | "badge" | "b" | "unsubscribe" | "healthz" | "static" => segment == first,
         "metrics" => segment == first || segment == "checks",
         "projects" if segment == "metrics" => true,
@@ -120,6 +128,7 @@ impl HttpServer {
             Some(Route::Api(endpoint)) => {
                 Box::pin(api::respond(server, endpoint, request, peer)).await
             }
+            Some(Route::Instance) => Box::pin(instance::respond(server, request, peer)).await,
             Some(Route::OpenApi) => {
                 public_reply(&request, async || {
                     Ok(reply::json(server.api.openapi.clone()))

@@ -38,6 +38,7 @@ impl Running {
             connections_per_address: 100,
             access_log: false,
             metrics_token: None,
+            instance: None,
             other_endpoints: None,
         };
         let blocking = Arc::new(BlockingThreads::start(1).unwrap());

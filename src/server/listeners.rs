@@ -207,6 +207,7 @@ impl Listeners {
             connections_per_address: config.connections_per_address,
             access_log: config.access_log,
             metrics_token: config.metrics_token,
+            instance: None,
             other_endpoints: Some(ADMIN_DESCRIPTION),
         }
     }
@@ -227,7 +228,18 @@ impl Listeners {
             listen: self.http.iter().map(|(_, address)| *address).collect(),
             has_pages: config.dashboard.is_enabled,
         };
-        let config = self.http_config(config);
+        let instance = config.instance_key.map(|key| http::InstanceAccess {
+            key,
+            api: Arc::new(admin::RemoteRequests {
+                handle: handle.clone(),
+                urls: addresses.clone(),
+            }),
+            described_paths: admin::openapi::remote_paths(self.base_url.as_str()),
+        });
+        let config = http::HttpConfig {
+            instance,
+            ..self.http_config(config)
+        };
         let ServerThreads {
             connections,
             handshakes,

@@ -28,6 +28,7 @@ mod flags;
 mod groups;
 #[cfg(feature = "sqlite")]
 mod import;
+mod instance_key;
 mod legacy_keys;
 mod log;
 mod mail;

@@ -26,7 +26,7 @@ pub(crate) struct ApiCaller {
 }
 
 /// Returns the key in the header. If it is present, even empty, no other key counts.
-pub(super) fn header_key(headers: &HeaderMap) -> Option<&[u8]> {
+pub(in crate::http) fn header_key(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(API_KEY).map(|value| value.as_bytes())
 }
 

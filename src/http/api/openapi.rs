@@ -2,6 +2,7 @@
 //! clients, documentation and tests.
 
 use super::endpoints::ApiVersion;
+use crate::http::HttpConfig;
 use crate::http::common::request::BaseUrl;
 
 const TEMPLATE: &str = include_str!("openapi.json");
@@ -17,9 +18,18 @@ pub struct OpenApiParts {
     pub responses: &'static str,
 }
 
-/// Returns the description of the API of a service at this URL (OpenAPI 3.1.0), together with that
-/// of other endpoints.
-pub(super) fn description(base_url: &BaseUrl, others: Option<OpenApiParts>) -> String {
+/// Returns the description of the API of a service (OpenAPI 3.1.0), together with that of other
+/// endpoints.
+pub(super) fn description(config: &HttpConfig) -> String {
+    let others = config.other_endpoints;
+    let described = description_at(&config.base_url, others);
+    match &config.instance {
+        Some(access) => insert_members(&described, PATHS_START, &access.described_paths),
+        None => described,
+    }
+}
+
+fn description_at(base_url: &BaseUrl, others: Option<OpenApiParts>) -> String {
     let quoted =
         |base: &str, path: &str| serde_json::Value::from(format!("{base}{path}")).to_string();
     let own = [ApiVersion::V3, ApiVersion::OverdueV1].into_iter().fold(
@@ -33,16 +43,24 @@ pub(super) fn description(base_url: &BaseUrl, others: Option<OpenApiParts>) -> S
         return own;
     };
     [
-        ("\n  \"paths\": {", others.paths),
+        (PATHS_START, others.paths),
         ("\n    \"schemas\": {", others.schemas),
         ("\n    \"responses\": {", others.responses),
     ]
     .into_iter()
     .fold(own, |description, (start, object)| {
-        let members = object.trim().trim_start_matches('{');
-        let members = members.strip_suffix('}').unwrap_or(members).trim_end();
-        description.replacen(start, &format!("{start}{members},"), 1)
+        insert_members(&description, start, object)
     })
+}
+
+/// Start of the member `paths` of the description.
+const PATHS_START: &str = "\n  \"paths\": {";
+
+/// Inserts the members of a JSON object after this text.
+fn insert_members(description: &str, start: &str, object: &str) -> String {
+    let members = object.trim().trim_start_matches('{');
+    let members = members.strip_suffix('}').unwrap_or(members).trim_end();
+    description.replacen(start, &format!("{start}{members},"), 1)
 }
 
 #[cfg(test)]
@@ -58,7 +76,7 @@ mod tests {
 
     fn described() -> Value {
         let base_url = "https://example.org/sub".parse().unwrap();
-        serde_json::from_str(&description(&base_url, None)).unwrap()
+        serde_json::from_str(&description_at(&base_url, None)).unwrap()
     }
 
     #[test]

@@ -51,6 +51,18 @@ pub(crate) fn created_json(body: impl Into<ResponseBody>) -> HttpReply {
     new_reply(StatusCode::CREATED, JSON, body)
 }
 
+/// Reply with this status and a JSON document. An unknown status is 500; 204 has no document.
+pub(crate) fn json_with_status(status: u16, body: impl Into<ResponseBody>) -> HttpReply {
+    match StatusCode::from_u16(status) {
+        Ok(StatusCode::NO_CONTENT) => no_content(),
+        status => new_reply(
+            status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            JSON,
+            body,
+        ),
+    }
+}
+
 /// 200 with a text.
 pub(crate) fn text(body: impl Into<ResponseBody>) -> HttpReply {
     new_reply(StatusCode::OK, TEXT, body)

@@ -285,6 +285,7 @@ pub fn http_config(base_url: &str) -> http::HttpConfig {
         connections_per_address,
         access_log: false,
         metrics_token: None,
+        instance: None,
         other_endpoints: Some(overdue::server::ADMIN_DESCRIPTION),
     }
 }

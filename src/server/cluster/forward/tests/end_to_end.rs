@@ -29,6 +29,7 @@ async fn a_forwarded_ping_is_logged_with_the_address_of_its_client() {
         connections_per_address: 100,
         access_log: false,
         metrics_token: None,
+        instance: None,
         other_endpoints: None,
     };
     let blocking = Arc::new(BlockingThreads::start(1).unwrap());
