@@ -1,7 +1,8 @@
 #!/bin/sh
 # Writes the release files into an empty directory: binaries, packages (deb, rpm, apk), an archive of
-# the image, completions and manual pages, software bills of materials (SBOM, CycloneDX), provenance,
-# checksums.
+# the image, the source, completions and manual pages, software bills of materials (SBOM, CycloneDX),
+# provenance, checksums; and with OVERDUE_DOWNLOADS, the URL below which they are published, a PKGBUILD
+# and a formula of Homebrew.
 #
 #     packaging/release.sh DIRECTORY [TARGET]...
 #
@@ -33,9 +34,14 @@ for target; do
     python3 packaging/sbom.py "$target" > "$directory/overdue-$target.cdx.json"
 done
 packaging/container/archive.sh "$directory/overdue-image.tar" "$@"
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+git archive --format=tar --prefix="overdue-$version/" HEAD | gzip --no-name --best > "$directory/overdue-$version.tar.gz"
 # The pages and completions are the same for all processors.
 tar --create --gzip --file "$directory/overdue-man-completions.tar.gz" --directory "${tree%.deb}/usr/share" \
     --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner man bash-completion fish zsh
+if [ -n "${OVERDUE_DOWNLOADS-}" ]; then
+    python3 packaging/manifests.py "$directory" "$OVERDUE_DOWNLOADS" "${OVERDUE_HOMEPAGE-$OVERDUE_DOWNLOADS}"
+fi
 python3 packaging/provenance.py "$directory" "$@" > "$directory.provenance"
 mv "$directory.provenance" "$directory/provenance.intoto.json"
 cd "$directory"

@@ -12,7 +12,8 @@ use super::{CliError, new_runtime, table};
 use crate::domain::formatting::format_size;
 use crate::metrics::{ClusterStatus, MemberStatus, NodeRole, NodeStatus};
 use crate::server::cluster::{
-    self, ClusterAccess, ClusterConfig, ClusterOptions, EtcdTlsFiles, MIN_PATIENCE, PeerTlsFiles,
+    self, ClusterAccess, ClusterConfig, ClusterOptions, EtcdTlsFiles, ExistingCluster,
+    MIN_PATIENCE, PeerTlsFiles,
 };
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
@@ -260,7 +261,13 @@ impl ClusterFlags {
 #[derive(Subcommand)]
 pub(super) enum ClusterCommand {
     /// Create a cluster from the database of this machine. The server must be stopped
-    Init(EtcdArgs),
+    Init {
+        #[command(flatten)]
+        access: EtcdArgs,
+        /// Do nothing if there is a cluster already, as on a machine that joins it
+        #[arg(long, env = "OVERDUE_IF_NEEDED", value_parser = FalseyValueParser::new())]
+        if_needed: bool,
+    },
     /// Show the machines of the cluster and the members of its etcd
     Status {
         #[command(flatten)]
@@ -296,7 +303,14 @@ impl ClusterCommand {
         data: impl FnOnce() -> Result<PathBuf, CliError>,
     ) -> Result<(), CliError> {
         match self {
-            Self::Init(access) => create_cluster(&access.require()?, &data()?),
+            Self::Init { access, if_needed } => {
+                let existing = if if_needed {
+                    ExistingCluster::Keep
+                } else {
+                    ExistingCluster::Refuse
+                };
+                create_cluster(&access.require()?, &data()?, existing)
+            }
             Self::Status { access, json } => {
                 let access = access.require()?;
                 let status = new_runtime()?
@@ -323,11 +337,19 @@ impl ClusterCommand {
     }
 }
 
-fn create_cluster(access: &ClusterAccess, data: &Path) -> Result<(), CliError> {
+fn create_cluster(
+    access: &ClusterAccess,
+    data: &Path,
+    existing: ExistingCluster,
+) -> Result<(), CliError> {
     let _owner = super::data_directory::assume_owner(data)?;
-    new_runtime()?
-        .block_on(cluster::create_cluster(access, data))
+    let is_created = new_runtime()?
+        .block_on(cluster::create_cluster(access, data, existing))
         .map_err(CliError::other)?;
+    if !is_created {
+        return writeln!(io::stdout(), "there is a cluster already: nothing was done")
+            .map_err(CliError::output_failed);
+    }
     writeln!(
         io::stdout(),
         "created the cluster from the database in {}; start this machine with --cluster, then the \

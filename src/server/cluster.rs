@@ -42,7 +42,9 @@ use crate::outbound::Outbound;
 use crate::store::StoreError;
 use crate::util::clock::Clock;
 use crate::util::random::Random;
-pub use command::{create_cluster, forget_node, hand_over, leave_cluster, read_status};
+pub use command::{
+    ExistingCluster, create_cluster, forget_node, hand_over, leave_cluster, read_status,
+};
 pub use etcd::{
     Compare, Etcd, EtcdError, KeyValue, Op, RangeReply, Refusal, RefusalKind, TransactionReply,
 };

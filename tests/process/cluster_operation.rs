@@ -323,3 +323,33 @@ fn machines_without_a_leader_answer_reads_with_the_time_of_the_data() {
         }
     });
 }
+
+#[test]
+fn a_machine_that_joins_leaves_the_cluster_and_its_directory_alone() {
+    let Some(cluster) = Cluster::create() else {
+        return;
+    };
+    let init = |words: &[&str]| {
+        run(
+            overdue(&["cluster", "init", "--cluster", &cluster.etcd.url])
+                .args(words)
+                .arg("--data")
+                .arg(cluster.data(1)),
+        )
+    };
+    let refused = init(&[]);
+    assert_eq!(refused.status, 1);
+    assert!(
+        refused.err.contains("there is a cluster below this prefix"),
+        "{}",
+        refused.err
+    );
+    let kept = init(&["--if-needed"]);
+    assert_eq!(
+        (kept.status, kept.out.as_str()),
+        (0, "there is a cluster already: nothing was done\n"),
+        "{}",
+        kept.err
+    );
+    assert!(!cluster.data(1).join("overdue.redb").exists());
+}

@@ -25,14 +25,26 @@ fn log_of(access: &ClusterAccess) -> Result<super::ClusterLog, ClusterConfigErro
     access.log(&outbound)
 }
 
+/// Handling of a cluster that exists already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExistingCluster {
+    /// It is an error.
+    Refuse,
+    /// Nothing is done.
+    Keep,
+}
+
 /// Makes the database of a directory the first one of a new cluster. A missing database is created.
 ///
+/// Returns false if an existing cluster was kept.
+///
 /// # Errors
-/// If there is a cluster already, or the database cannot be written.
+/// If there is a cluster already, unless it is kept, or the database cannot be written.
 pub async fn create_cluster(
     access: &ClusterAccess,
     directory: &Path,
-) -> Result<(), ClusterConfigError> {
+    existing: ExistingCluster,
+) -> Result<bool, ClusterConfigError> {
     let log = log_of(access)?;
     let view = log.view().await.map_err(config_error)?;
     let medium = Medium::Directory(directory.into());
@@ -43,7 +55,10 @@ pub async fn create_cluster(
                 .is_ok_and(|store| store.cluster() == cluster.id);
         if is_own {
             // An earlier attempt got no answer of etcd.
-            return Ok(());
+            return Ok(true);
+        }
+        if existing == ExistingCluster::Keep {
+            return Ok(false);
         }
         return Err(ClusterConfigError(
             "there is a cluster below this prefix already: start the server with --cluster and an \
@@ -58,7 +73,7 @@ pub async fn create_cluster(
         format: CLUSTER_FORMAT,
     };
     match log.create(&cluster).await.map_err(config_error)? {
-        true => Ok(()),
+        true => Ok(true),
         false => Err(ClusterConfigError(
             "another machine has created the cluster in the meantime: move the data directory \
              away to join it"
