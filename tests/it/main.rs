@@ -49,6 +49,7 @@ mod simulation;
 mod smtp;
 mod stale_view;
 mod support;
+mod terraform;
 mod tidy;
 mod tls;
 mod unsubscribe;
