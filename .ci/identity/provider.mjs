@@ -16,6 +16,7 @@ const start = (id) => {
     clients: [{
       client_id: "overdue", client_secret: "a secret", redirect_uris: [`${server}/login/callback/`],
       post_logout_redirect_uris: [`${server}/login/`],
+      backchannel_logout_uri: `${server}/login/provider/0/logout`,
     }],
     claims: { openid: ["sub"], profile: ["preferred_username"], groups: ["groups"] },
     scopes: ["openid", "profile", "groups"],
@@ -23,6 +24,7 @@ const start = (id) => {
     jwks: { keys: [key(id)] },
     cookies: { keys: ["cookies"] },
     pkce: { required: () => true },
+    features: { backchannelLogout: { enabled: true } },
   });
   return provider.listen(port, "127.0.0.1");
 };

@@ -114,6 +114,7 @@ use sign_in_limit::SignInLimit;
 use undo::UndoHistory;
 
 pub use docs_site::write_docs_site;
+pub(crate) use external_sign_in::respond_to_logout;
 pub(crate) use page_handler::{handle_request, not_found_page};
 pub(crate) use page_routes::DashboardTarget;
 pub use page_routes::{Page, RequiredRight, Scope};

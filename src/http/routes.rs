@@ -27,6 +27,8 @@ pub(super) enum Route {
     Api(Endpoint),
     /// `/api/overdue/v1/projects` and others for the instance key
     Instance,
+    /// `/login/provider/<number>/logout`
+    ProviderLogout(u64),
     /// `/api/v3/openapi.json`
     OpenApi,
     /// `/badge/…` and `/b/…`
@@ -62,6 +64,9 @@ impl Route {
             ("api", ["v3", "openapi.json"]) => Some(Self::OpenApi),
             ("api", rest) if instance::is_path(rest) => Some(Self::Instance),
             ("api", rest) => Endpoint::parse(rest).map(Self::Api),
+            ("login", ["provider", number, "logout"]) => {
+                number.parse().ok().map(Self::ProviderLogout)
+            }
             ("badge", rest) => BadgePath::parse_tag(rest).map(Self::Badge),
             ("b", rest) => BadgePath::parse_check(rest).map(Self::Badge),
             ("unsubscribe", rest) => UnsubscribePath::parse(rest).map(Self::Unsubscribe),
@@ -129,6 +134,16 @@ impl HttpServer {
                 Box::pin(api::respond(server, endpoint, request, peer)).await
             }
             Some(Route::Instance) => Box::pin(instance::respond(server, request, peer)).await,
+            Some(Route::ProviderLogout(provider)) => {
+                let Some(dashboard) = &server.dashboard else {
+                    return refuse(path, &HttpError::NotFound);
+                };
+                let budget = &server.body_budget;
+                Box::pin(dashboard::respond_to_logout(
+                    dashboard, budget, provider, request, peer,
+                ))
+                .await
+            }
             Some(Route::OpenApi) => {
                 public_reply(&request, async || {
                     Ok(reply::json(server.api.openapi.clone()))

@@ -2,6 +2,7 @@
 //! a sign-in in a cookie; PKCE verifier and nonce are derived from it, so nothing is stored here.
 
 mod account;
+mod logout;
 mod provider;
 
 use base64::Engine as _;
@@ -25,6 +26,7 @@ use crate::http::common::reply::HttpError;
 use crate::operations::{self, OperationError};
 use crate::outbound::Outbound;
 use crate::util::log_limit::LogLimit;
+pub(crate) use logout::respond_to_logout;
 use provider::{ConfirmedUser, FlowSecrets, ProviderClient, ProviderError};
 
 static FAILURE_LOG_LIMIT: LogLimit = LogLimit::new();

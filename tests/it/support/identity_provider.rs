@@ -124,6 +124,23 @@ impl FakeProvider {
         format!("code={code}&state={}", params["state"])
     }
 
+    /// Token about a user who signs out. `change` changes its claims.
+    pub fn logout_token(
+        &self,
+        subject: &str,
+        change: impl FnOnce(&mut Map<String, Value>),
+    ) -> String {
+        let state = self.state.lock().unwrap();
+        let now = START.secs();
+        let mut claims = json!({
+            "iss": state.issuer, "sub": subject, "aud": CLIENT_ID, "iat": now, "exp": now + 120,
+            "jti": "a", "sid": "b",
+            "events": { "http://schemas.openid.net/event/backchannel-logout": {} },
+        });
+        change(claims.as_object_mut().unwrap());
+        state.sign("logout+jwt", &claims)
+    }
+
     /// Signs tokens with a new key from now on, which is published or not.
     pub fn change_key(&self, id: &'static str, is_published: bool) {
         let mut state = self.state.lock().unwrap();
@@ -220,6 +237,17 @@ fn description(issuer: &str) -> Value {
 }
 
 impl ProviderState {
+    fn sign(&self, kind: &str, claims: &Value) -> String {
+        let header = json!({ "alg": "EdDSA", "typ": kind, "kid": self.key.1 });
+        let signed = format!(
+            "{}.{}",
+            encode(header.to_string()),
+            encode(claims.to_string())
+        );
+        let signature = self.key.0.sign(signed.as_bytes()).unwrap();
+        format!("{signed}.{}", encode(signature))
+    }
+
     /// Answers a request with a code (RFC 6749, section 4.1.3; RFC 7636, section 4.6).
     fn exchange(&mut self, headers: &hyper::HeaderMap, body: &[u8]) -> (u16, Value) {
         let params: SignInParams = serde_html_form::from_bytes::<Vec<(String, String)>>(body)
@@ -246,14 +274,7 @@ impl ProviderState {
         }) else {
             return (400, json!({ "error": "invalid_grant" }));
         };
-        let header = json!({ "alg": "EdDSA", "kid": self.key.1 });
-        let signed = format!(
-            "{}.{}",
-            encode(header.to_string()),
-            encode(grant.claims.to_string())
-        );
-        let signature = self.key.0.sign(signed.as_bytes()).unwrap();
-        let token = format!("{signed}.{}", encode(signature));
+        let token = self.sign("JWT", &grant.claims);
         (
             200,
             json!({ "access_token": "a", "token_type": "Bearer", "id_token": token }),

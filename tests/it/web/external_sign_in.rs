@@ -388,3 +388,77 @@ async fn a_user_connects_and_disconnects_the_account() {
     assert_eq!(answer.status, 303);
     assert!(stored(&server, "root").unwrap().identity.is_none());
 }
+
+/// Sends a logout token as a provider does; returns the status.
+async fn send_logout(server: &TestServer, token: &str) -> u16 {
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    let body = format!("logout_token={token}");
+    let path = "/login/provider/0/logout";
+    server
+        .send("POST", path, &form, body.as_bytes())
+        .await
+        .status
+}
+
+#[tokio::test]
+async fn a_logout_at_the_provider_ends_the_sessions_of_its_user_only() {
+    let (fake, server) = start(|_| {}).await;
+    let mut ann = Browser::new(&server);
+    let mut ben = Browser::new(&server);
+    assert_eq!(sign_in(&mut ann, &fake, "ann").await.status, 303);
+    assert_eq!(sign_in(&mut ben, &fake, "ben").await.status, 303);
+    let token = fake.logout_token("ann", |_| {});
+    assert_eq!(send_logout(&server, &token).await, 200);
+    assert_eq!(ann.get("/account/").await.status, 303);
+    assert_eq!(ben.get("/account/").await.status, 200);
+    // A user without an account here has no session.
+    let token = fake.logout_token("zoe", |_| {});
+    assert_eq!(send_logout(&server, &token).await, 200);
+    let answer = server.get("/login/provider/0/logout").await;
+    assert_eq!(answer.status, 405);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn logout_tokens_of_others_and_other_tokens_end_no_session() {
+    let (fake, server) = start(|_| {}).await;
+    let mut ann = Browser::new(&server);
+    assert_eq!(sign_in(&mut ann, &fake, "ann").await.status, 303);
+    type Change = (&'static str, serde_json::Value);
+    let changes: [Change; 8] = [
+        ("aud", json!("another client")),
+        ("iss", json!("https://other.example.org")),
+        ("exp", json!(1_700_000_000)),
+        ("iat", json!(2_000_000_000)),
+        ("nonce", json!("of an ID token")),
+        ("events", json!({})),
+        (
+            "events",
+            json!({ "http://schemas.openid.net/event/backchannel-logout": 1 }),
+        ),
+        ("sub", json!(null)),
+    ];
+    for (name, value) in changes {
+        let token = fake.logout_token("ann", |claims| {
+            claims.insert(name.into(), value);
+        });
+        assert_eq!(send_logout(&server, &token).await, 400, "{name}");
+    }
+    let token = fake.logout_token("ann", |_| {});
+    let (signed, _) = token.rsplit_once('.').unwrap();
+    for token in [
+        "",
+        "a.b.c",
+        signed,
+        &format!("{signed}.AAAA"),
+        &format!("{token}A"),
+    ] {
+        assert_eq!(send_logout(&server, token).await, 400, "{token}");
+    }
+    // A key that the provider does not publish.
+    fake.change_key("stolen", false);
+    let stolen = fake.logout_token("ann", |_| {});
+    assert_eq!(send_logout(&server, &stolen).await, 400);
+    assert_eq!(ann.get("/account/").await.status, 200);
+    server.stop().await;
+}

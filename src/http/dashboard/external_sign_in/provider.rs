@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +15,9 @@ use openidconnect::core::{
 };
 use openidconnect::{
     AsyncHttpClient, AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, CsrfToken,
-    EndpointMaybeSet, EndpointNotSet, EndpointSet, IssuerUrl, Nonce, OAuth2TokenResponse as _,
-    PkceCodeChallenge, PkceCodeVerifier, ProviderMetadataWithLogout, RedirectUrl, Scope,
-    SignatureVerificationError, TokenResponse as _,
+    EndpointMaybeSet, EndpointNotSet, EndpointSet, IssuerUrl, JsonWebTokenType, Nonce,
+    NormalizedJsonWebTokenType, OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier,
+    ProviderMetadataWithLogout, RedirectUrl, Scope, SignatureVerificationError, TokenResponse as _,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
@@ -31,6 +32,10 @@ const METADATA_LIFETIME: Duration = Duration::from_secs(3600);
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(60);
 /// Time for which a provider is not asked again after a failure.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(10);
+/// Event of a logout token.
+const LOGOUT_EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
+/// Types of a logout token: providers need not name it.
+const LOGOUT_TOKEN_TYPES: [&str; 2] = ["logout+jwt", "JWT"];
 /// Maximum time of a request to a provider.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum difference of the clocks of the provider and this server, in seconds.
@@ -160,9 +165,7 @@ impl ProviderClient {
         secrets: FlowSecrets,
         now: (Timestamp, Duration),
     ) -> Result<ConfirmedUser, ProviderError> {
-        let uptime = now.1;
-        let time = now.0;
-        let metadata = self.metadata(outbound, uptime, METADATA_LIFETIME).await?;
+        let metadata = self.metadata(outbound, now.1, METADATA_LIFETIME).await?;
         let client = self.client(&metadata, redirect_url)?;
         let http_client = LibraryClient(outbound.clone());
         let response = client
@@ -176,17 +179,15 @@ impl ProviderClient {
             .id_token()
             .ok_or_else(|| ProviderError::Invalid("it has no ID token".into()))?;
         let nonce = Nonce::new(secrets.nonce);
-        let mut claims = match verify(&client, token, &nonce, time) {
-            Err(VerifyError::UnknownKey) => {
-                // The provider may have new keys.
-                let metadata = self
-                    .metadata(outbound, uptime, MIN_REFRESH_INTERVAL)
-                    .await?;
-                let client = self.client(&metadata, redirect_url)?;
-                verify(&client, token, &nonce, time)?
-            }
-            verified => verified?,
-        };
+        let mut claims = self
+            .verified_claims(
+                outbound,
+                token,
+                redirect_url,
+                ExpectedToken::Id(&nonce),
+                now,
+            )
+            .await?;
         let subject = text_claim(&claims, "sub").unwrap_or_default();
         if let Some(url) = metadata.userinfo_endpoint() {
             let access_token = response.access_token().secret();
@@ -201,6 +202,60 @@ impl ProviderClient {
             }
         }
         self.confirmed_user(&claims, &subject)
+    }
+
+    /// Verifies a logout token (OpenID Connect Back-Channel Logout 1.0, section 2.6). Returns the
+    /// user who has signed out.
+    pub(super) async fn confirm_logout(
+        &self,
+        outbound: &Outbound,
+        token: &str,
+        now: (Timestamp, Duration),
+    ) -> Result<ExternalIdentity, ProviderError> {
+        let invalid = |reason: &str| ProviderError::Invalid(reason.into());
+        let parsed = CoreIdToken::from_str(token)
+            .map_err(|_| invalid("it is no token, or has no subject or no times"))?;
+        let claims = self
+            .verified_claims(
+                outbound,
+                &parsed,
+                &self.config.issuer,
+                ExpectedToken::Logout,
+                now,
+            )
+            .await?;
+        let event = claims
+            .get("events")
+            .and_then(|events| events.get(LOGOUT_EVENT));
+        if !event.is_some_and(Value::is_object) {
+            return Err(invalid("it is not about a logout"));
+        }
+        let subject = text_claim(&claims, "sub").unwrap_or_default();
+        ExternalIdentity::new(&self.config.issuer, &subject)
+            .ok_or_else(|| invalid("the subject is too long"))
+    }
+
+    /// Verifies a token: see [`verify`]. Fetches the keys again if its key is not known.
+    async fn verified_claims(
+        &self,
+        outbound: &Outbound,
+        token: &CoreIdToken,
+        redirect_url: &str,
+        expected: ExpectedToken<'_>,
+        (time, uptime): (Timestamp, Duration),
+    ) -> Result<Map<String, Value>, ProviderError> {
+        let metadata = self.metadata(outbound, uptime, METADATA_LIFETIME).await?;
+        let client = self.client(&metadata, redirect_url)?;
+        match verify(&client, token, expected, time) {
+            Err(VerifyError::UnknownKey) => {
+                let metadata = self
+                    .metadata(outbound, uptime, MIN_REFRESH_INTERVAL)
+                    .await?;
+                let client = self.client(&metadata, redirect_url)?;
+                Ok(verify(&client, token, expected, time)?)
+            }
+            verified => Ok(verified?),
+        }
     }
 
     fn confirmed_user(
@@ -336,11 +391,20 @@ impl From<VerifyError> for ProviderError {
     }
 }
 
-/// Verifies an ID token: signature, issuer, audience, nonce and times. Returns all claims.
+/// Kind of token that is expected.
+#[derive(Clone, Copy)]
+enum ExpectedToken<'n> {
+    /// ID token with this nonce.
+    Id(&'n Nonce),
+    /// Logout token.
+    Logout,
+}
+
+/// Verifies a token: signature, issuer, audience, nonce and times. Returns all claims.
 fn verify(
     client: &DiscoveredClient,
     token: &CoreIdToken,
-    nonce: &Nonce,
+    expected: ExpectedToken<'_>,
     now: Timestamp,
 ) -> Result<Map<String, Value>, VerifyError> {
     let moment = |offset: i64| -> DateTime<Utc> {
@@ -358,7 +422,20 @@ fn verify(
                 Ok(())
             }
         });
-    match token.claims(&verifier, nonce) {
+    let claims = match expected {
+        ExpectedToken::Id(nonce) => token.claims(&verifier, nonce),
+        ExpectedToken::Logout => {
+            let types = LOGOUT_TOKEN_TYPES.map(|name| JsonWebTokenType::new(name.into()));
+            let normalized = types.iter().flat_map(NormalizedJsonWebTokenType::try_from);
+            let verifier = verifier.set_allowed_jose_types(normalized);
+            // An ID token has a nonce, so that none passes for a logout token.
+            token.claims(&verifier, |nonce: Option<&Nonce>| match nonce {
+                None => Ok(()),
+                Some(_) => Err("it has a nonce".into()),
+            })
+        }
+    };
+    match claims {
         Ok(_) => {}
         Err(ClaimsVerificationError::SignatureVerification(
             SignatureVerificationError::NoMatchingKey,
