@@ -4,8 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use hyper::Request;
 use hyper::header::ALLOW;
+use hyper::{Method, Request};
 
 use super::ServerState;
 use super::api::{ApiVersion, header_key};
@@ -73,15 +73,20 @@ async fn authorized_reply(
     }
     let body = request_body::read_whole(body, MAX_BODY_BYTES, &server.body_budget).await?;
     let path = server.config.base_url.strip_base_path(parts.uri.path());
+    let path = path
+        .strip_prefix(ApiVersion::OverdueV1.path())
+        .unwrap_or_default();
     let request = InstanceRequest {
-        path: path
-            .strip_prefix(ApiVersion::OverdueV1.path())
-            .unwrap_or_default()
-            .to_owned(),
+        // Clients that write a slash at the end of all paths of the API write it here, too.
+        path: path.strip_suffix('/').unwrap_or(path).to_owned(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
         body,
         address: Client::from_headers(&parts.headers, peer, &server.config.trusted_proxies).addr,
-        method: parts.method,
+        // hyper sends the reply to HEAD without its body.
+        method: match parts.method {
+            Method::HEAD => Method::GET,
+            method => method,
+        },
     };
     let InstanceReply {
         status,

@@ -126,6 +126,7 @@ fn only_the_instance_key_gives_access_and_to_these_endpoints_only() {
         assert_eq!(status, 404, "{method} {path}");
     }
     assert_eq!(caller.send("PUT", "/projects", &json!({})).0, 405);
+    assert_eq!(caller.send("GET", "/projects/", &Value::Null).0, 200);
     let (status, reply) = caller.send("POST", "/projects", &json!({ "nam": "a" }));
     assert_eq!(status, 400, "{reply}");
     assert!(reply["error"].as_str().unwrap().contains("nam"), "{reply}");
