@@ -1,4 +1,5 @@
 //! Administration: projects, keys, channels, checks and users, as requested by the command line.
+//! Some requests also arrive over HTTP with the instance key.
 //!
 //! Each operation is a type that implements [`AdminRequest`]. A running server answers requests by
 //! HTTP, with JSON, on a Unix socket in the data directory. Without a server the command opens the
@@ -22,10 +23,10 @@ mod encoding;
 mod error;
 mod field_format;
 pub mod imports;
+mod instance;
 pub mod keys;
 pub mod openapi;
 pub mod projects;
-mod remote;
 mod reply;
 mod request;
 mod routes;
@@ -38,10 +39,10 @@ pub use client::{AdminClient, AdminClientError, is_server_running, receive_strea
 pub use context::{AdminContext, ServiceUrls};
 pub use error::AdminError;
 pub use field_format::SettingPairs;
-pub use remote::RemoteRequests;
+pub use instance::InstanceRequests;
 pub use reply::{AdminReply, CreatedObject, ReplyBody, ReplyStream, RowStream, Warnings};
 pub use request::AdminRequest;
-pub use routes::{endpoints, remote_endpoints};
+pub use routes::{endpoints, instance_endpoints};
 pub use socket::{AdminSocket, AdminSocketError, MAX_CONNECTIONS};
 
 pub use crate::store::owner::SOCKET_NAME;

@@ -13,7 +13,7 @@
 //! | 10 | [`cli`] | every subcommand and flag, once, with help, environment variable, default |
 //! | 9 | [`server`] | opens the engine, starts the listeners, drains them in order at SIGTERM |
 //! | 8 | [`http`] | pings, Management API, badges and metrics over HTTP |
-//! | 8 | [`smtp`], [`admin`] | pings by mail; admin API for the command line on a Unix socket |
+//! | 8 | [`smtp`], [`admin`] | pings by mail; admin API for the command line and the instance key |
 //! | 7 | [`http::dashboard`] | pages of the dashboard |
 //! | 6 | `http::common` | requests and replies: bodies, errors, URLs, addresses of clients |
 //! | 5 | [`operations`] | changes to projects, keys, channels, checks, users; generates secrets |

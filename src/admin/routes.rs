@@ -26,7 +26,7 @@ pub(super) struct AdminRoute {
     /// Time in which a client must take a part of the reply.
     pub(super) client_timeout: Duration,
     /// True if the instance key gives access to it over HTTP.
-    is_remote: bool,
+    takes_instance_key: bool,
     /// Reads a request and carries it out.
     pub(super) run: for<'c> fn(&'c AdminContext, EncodedRequest) -> RunFuture<'c>,
 }
@@ -37,17 +37,17 @@ const fn route<R: AdminRequest>() -> AdminRoute {
 
 /// Endpoint that the instance key gives access to. None reads or writes files of the machine, or
 /// starts programs.
-const fn remote_route<R: AdminRequest>() -> AdminRoute {
+const fn instance_route<R: AdminRequest>() -> AdminRoute {
     new_route::<R>(true)
 }
 
-const fn new_route<R: AdminRequest>(is_remote: bool) -> AdminRoute {
+const fn new_route<R: AdminRequest>(takes_instance_key: bool) -> AdminRoute {
     AdminRoute {
         method: R::METHOD,
         path: R::PATH,
         max_bytes: R::MAX_BYTES,
         client_timeout: R::CLIENT_TIMEOUT,
-        is_remote,
+        takes_instance_key,
         run: run::<R>,
     }
 }
@@ -64,14 +64,14 @@ fn run<R: AdminRequest>(context: &AdminContext, request: EncodedRequest) -> RunF
 
 static ROUTES: &[AdminRoute] = &[
     route::<status::ShowStatus>(),
-    remote_route::<projects::ListProjects>(),
-    remote_route::<projects::CreateProject>(),
-    remote_route::<projects::UpdateProject>(),
-    remote_route::<projects::DeleteProject>(),
-    remote_route::<projects::ReleaseProject>(),
-    remote_route::<keys::ListKeys>(),
-    remote_route::<keys::CreateKey>(),
-    remote_route::<keys::RevokeKey>(),
+    instance_route::<projects::ListProjects>(),
+    instance_route::<projects::CreateProject>(),
+    instance_route::<projects::UpdateProject>(),
+    instance_route::<projects::DeleteProject>(),
+    instance_route::<projects::ReleaseProject>(),
+    instance_route::<keys::ListKeys>(),
+    instance_route::<keys::CreateKey>(),
+    instance_route::<keys::RevokeKey>(),
     route::<channels::ListChannels>(),
     route::<channels::CreateChannel>(),
     route::<channels::UpdateChannel>(),
@@ -98,16 +98,16 @@ static ROUTES: &[AdminRoute] = &[
     route::<windows::ListWindows>(),
     route::<windows::CreateWindow>(),
     route::<windows::DeleteWindow>(),
-    remote_route::<users::ListUsers>(),
-    remote_route::<users::CreateUser>(),
-    remote_route::<users::UpdateUser>(),
-    remote_route::<users::DeleteUser>(),
+    instance_route::<users::ListUsers>(),
+    instance_route::<users::CreateUser>(),
+    instance_route::<users::UpdateUser>(),
+    instance_route::<users::DeleteUser>(),
     route::<users::SetPassword>(),
     route::<users::RemoveSecondFactor>(),
     route::<users::RemovePasskeys>(),
     route::<users::RemoveIdentity>(),
-    remote_route::<users::EndSessions>(),
-    remote_route::<users::CreateLink>(),
+    instance_route::<users::EndSessions>(),
+    instance_route::<users::CreateLink>(),
     route::<users::CreateSetupLink>(),
     route::<config::ExportConfig>(),
     route::<config::ApplyConfig>(),
@@ -130,10 +130,10 @@ pub fn endpoints() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Returns the methods and paths of the endpoints that the instance key gives access to.
-pub fn remote_endpoints() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn instance_endpoints() -> impl Iterator<Item = (&'static str, &'static str)> {
     ROUTES
         .iter()
-        .filter(|route| route.is_remote)
+        .filter(|route| route.takes_instance_key)
         .map(|route| (route.method.as_str(), route.path))
 }
 
@@ -161,7 +161,7 @@ pub(super) fn find(source: AdminSource, method: &Method, path: &str) -> RouteMat
     let mut methods = Vec::new();
     let routes = ROUTES
         .iter()
-        .filter(|route| route.is_remote || source == AdminSource::Socket);
+        .filter(|route| route.takes_instance_key || source == AdminSource::Socket);
     for route in routes {
         if let Some(parameters) = encoding::match_path(route.path, path) {
             if route.method == *method {

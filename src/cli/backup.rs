@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::backup_flags::{BackupSourceFlags, BucketFlags, OpenedBackup, in_bucket};
+use super::backup_flags::{
+    BackupSourceFlags, BucketFlags, OpenedBackup, file_error, in_bucket, is_stream,
+};
 use super::common_args::JsonFlag;
 use super::data_directory::assume_owner;
 use super::{CliError, table};
@@ -111,25 +113,6 @@ pub(super) struct VerifyArgs {
 
     #[command(flatten)]
     json: JsonFlag,
-}
-
-/// True for standard input or output.
-fn is_stream(file: &Path) -> bool {
-    file.as_os_str() == "-"
-}
-
-/// Adds the file to an error.
-pub(super) fn file_error(file: &Path) -> impl Fn(BackupError) -> CliError {
-    move |error| {
-        CliError::other(format!(
-            "{}: {error}",
-            if is_stream(file) {
-                "the backup".into()
-            } else {
-                file.display().to_string()
-            }
-        ))
-    }
 }
 
 /// Writes a backup, by the server or, if none runs, from the database.

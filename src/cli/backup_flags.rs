@@ -7,7 +7,6 @@ use std::time::Duration;
 use clap::Args;
 
 use super::CliError;
-use super::backup::file_error;
 use super::common_args::number_parser;
 use super::session::this_program;
 use super::settings_file::read_settings_file;
@@ -159,6 +158,25 @@ impl BucketFlags {
     }
 }
 
+/// True for standard input or output.
+pub(super) fn is_stream(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+/// Adds the file to an error.
+pub(super) fn file_error(file: &Path) -> impl Fn(BackupError) -> CliError {
+    move |error| {
+        CliError::other(format!(
+            "{}: {error}",
+            if is_stream(file) {
+                "the backup".into()
+            } else {
+                file.display().to_string()
+            }
+        ))
+    }
+}
+
 /// Adds the bucket to an error.
 pub(super) fn in_bucket(config: &BucketConfig) -> impl Fn(BackupError) -> CliError {
     move |error| CliError::other(format!("{config}: {error}"))
@@ -201,7 +219,7 @@ impl BackupSourceFlags {
         let Some(name) = file else {
             return Ok(None);
         };
-        let opened = if name.as_os_str() == "-" {
+        let opened = if is_stream(&name) {
             backup::read_backup(io::stdin(), &keys)
         } else {
             backup::open_backup(&name, &keys)

@@ -230,11 +230,11 @@ impl Listeners {
         };
         let instance = config.instance_key.map(|key| http::InstanceAccess {
             key,
-            api: Arc::new(admin::RemoteRequests {
+            api: Arc::new(admin::InstanceRequests {
                 handle: handle.clone(),
                 urls: addresses.clone(),
             }),
-            described_paths: admin::openapi::remote_paths(self.base_url.as_str()),
+            described_paths: admin::openapi::instance_paths(self.base_url.as_str()),
         });
         let config = http::HttpConfig {
             instance,

@@ -132,7 +132,7 @@ fn only_the_instance_key_gives_access_and_to_these_endpoints_only() {
     assert!(reply["error"].as_str().unwrap().contains("nam"), "{reply}");
     let described = caller.client.get("/api/v3/openapi.json", "").unwrap();
     let described: Value = serde_json::from_slice(&described.body).unwrap();
-    for (method, path) in overdue::admin::remote_endpoints() {
+    for (method, path) in overdue::admin::instance_endpoints() {
         let operation = &described["paths"][path][method.to_lowercase()];
         assert_eq!(operation["tags"], json!(["instance"]), "{method} {path}");
         let (status, _) = caller.send(method, &path.replace(['{', '}'], ""), &Value::Null);

@@ -33,7 +33,7 @@ struct ScheduleFacts {
     directory: String,
     interval: String,
     keep: usize,
-    /// Words about the encryption; empty: none.
+    /// Description of the encryption; empty: none.
     encryption: String,
     /// Address of the bucket that gets copies; empty: none.
     copies: String,

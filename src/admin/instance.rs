@@ -12,14 +12,14 @@ use crate::engine::Handle;
 use crate::operations::instance::{InstanceApi, InstanceReply, InstanceRequest};
 
 /// Carries out the requests that the instance key gives access to.
-pub struct RemoteRequests {
+pub struct InstanceRequests {
     /// Access to the engine.
     pub handle: Handle,
     /// Addresses of the service.
     pub urls: ServiceUrls,
 }
 
-impl InstanceApi for RemoteRequests {
+impl InstanceApi for InstanceRequests {
     fn respond(
         &self,
         request: InstanceRequest,
@@ -28,7 +28,7 @@ impl InstanceApi for RemoteRequests {
     }
 }
 
-impl RemoteRequests {
+impl InstanceRequests {
     async fn respond_to(&self, request: InstanceRequest) -> InstanceReply {
         let urls = self.urls.clone();
         let context = AdminContext::of_instance_key(&self.handle, urls, request.address);
