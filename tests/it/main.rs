@@ -13,6 +13,7 @@
     reason = "these are tests, helper functions included"
 )]
 
+mod access_matrix;
 mod admin_socket;
 mod api;
 mod audit;

@@ -1,7 +1,7 @@
 //! The dashboard over HTTP.
 
 mod audit;
-mod browser;
+pub(crate) mod browser;
 mod bulk;
 mod check;
 mod confirmation;

@@ -10,21 +10,21 @@ use overdue::util::password;
 use crate::support::server::{TestResponse, TestServer};
 
 /// Password of every user.
-pub(super) const PASSWORD: &str = "correct horse";
+pub(crate) const PASSWORD: &str = "correct horse";
 
 /// A browser of a server. It keeps its cookie and sends the headers of browsers.
-pub(super) struct Browser<'a> {
+pub(crate) struct Browser<'a> {
     server: &'a TestServer,
-    pub(super) cookie: Option<String>,
+    pub(crate) cookie: Option<String>,
     /// Cookie of a browser in which a user has signed in before.
-    pub(super) mark: Option<String>,
+    pub(crate) mark: Option<String>,
     /// Cookie of a sign-in at a provider.
-    pub(super) pending: Option<String>,
-    pub(super) headers: Vec<(String, String)>,
+    pub(crate) pending: Option<String>,
+    pub(crate) headers: Vec<(String, String)>,
 }
 
 impl<'a> Browser<'a> {
-    pub(super) fn new(server: &'a TestServer) -> Self {
+    pub(crate) fn new(server: &'a TestServer) -> Self {
         Self {
             server,
             cookie: None,
@@ -34,7 +34,7 @@ impl<'a> Browser<'a> {
         }
     }
 
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &mut self,
         method: &str,
         path: &str,
@@ -54,7 +54,7 @@ impl<'a> Browser<'a> {
     }
 
     /// Sends a form with fields and a file.
-    pub(super) async fn upload(
+    pub(crate) async fn upload(
         &mut self,
         path: &str,
         fields: &[(&str, &str)],
@@ -123,30 +123,30 @@ impl<'a> Browser<'a> {
         answer
     }
 
-    pub(super) async fn get(&mut self, path: &str) -> TestResponse {
+    pub(crate) async fn get(&mut self, path: &str) -> TestResponse {
         self.send("GET", path, &[]).await
     }
 
-    pub(super) async fn sign_in(&mut self, name: &str, password: &str) -> TestResponse {
+    pub(crate) async fn sign_in(&mut self, name: &str, password: &str) -> TestResponse {
         self.send("POST", "/login/", &[("name", name), ("password", password)])
             .await
     }
 }
 
 /// A browser whose user has just signed in.
-pub(super) async fn signed_in<'a>(server: &'a TestServer, name: &str) -> Browser<'a> {
+pub(crate) async fn signed_in<'a>(server: &'a TestServer, name: &str) -> Browser<'a> {
     let mut browser = Browser::new(server);
     assert_eq!(browser.sign_in(name, PASSWORD).await.status, 303);
     browser
 }
 
 /// A server that requires passwords.
-pub(super) async fn server() -> TestServer {
+pub(crate) async fn server() -> TestServer {
     TestServer::start_with(|config| config.dashboard.auth = AuthMode::Password).await
 }
 
 /// Creates a user with the common password.
-pub(super) async fn make(server: &TestServer, name: &str, grant: Grant) -> Box<User> {
+pub(crate) async fn make(server: &TestServer, name: &str, grant: Grant) -> Box<User> {
     // Hashed once, because each hash takes a while.
     static HASH: LazyLock<PasswordHash> = LazyLock::new(|| {
         let password = Password::parse(PASSWORD, &UserName::parse("somebody").unwrap()).unwrap();
@@ -163,6 +163,6 @@ pub(super) async fn make(server: &TestServer, name: &str, grant: Grant) -> Box<U
 }
 
 /// Creates an owner with the common password.
-pub(super) async fn owner(server: &TestServer, name: &str) -> Box<User> {
+pub(crate) async fn owner(server: &TestServer, name: &str) -> Box<User> {
     make(server, name, Grant::Owner).await
 }
