@@ -159,6 +159,8 @@ pub mod config;
 pub mod docs;
 pub mod domain;
 pub mod engine;
+#[cfg(test)]
+mod fuzzing;
 pub mod http;
 pub mod import;
 pub mod mail;

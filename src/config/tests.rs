@@ -320,3 +320,24 @@ fn files_over_the_limits_are_rejected() {
     assert!(!render_errors("a.toml", &format!("version = 1\nx = {deep}")).is_empty());
     assert!(!render_errors("a.json", &format!("{{\"x\": {deep}")).is_empty());
 }
+
+#[test]
+fn fuzz_documents() {
+    const EXAMPLES: &[&str] = &[
+        concat!(
+            "version = 1\nsource = \"home\"\n[project.Home]\nping-log-limit = 100\n",
+            "[project.Home.check.backup]\nname = \"a\"\nschedule = \"0 3 * * *\"\ntz = \"UTC\"\n",
+            "grace = \"1h\"\ntags = [\"x\", \"y\"]\nchannels = [\"ops\"]\n",
+            "[project.Home.channel.ops]\nkind = \"webhook\"\ndown-url = \"http://a/$NAME\"\n",
+            "[project.Home.window.w]\nfrom = \"2026-11-20T10:00:00Z\"\nfor = \"2h\"\n",
+        ),
+        "version = 1\n[project.p.key.k]\naccess = \"ping\"\n[user.ann]\nowner = true\n",
+        r#"{"version": 1, "project": {"p": {"check": {"c": {"timeout": "1d", "limits": {}}}}}}"#,
+    ];
+    crate::fuzzing::fuzz_text(EXAMPLES, |text| {
+        for name in ["a.toml", "a.json"] {
+            render_errors(name, text);
+        }
+        let _ = identity_providers::parse_identity_providers(text, |_| Err(String::new()));
+    });
+}

@@ -1,5 +1,7 @@
 //! Tests that need control of the threads, or small limits.
 
+mod fuzz;
+
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -22,13 +24,17 @@ struct Running {
 
 impl Running {
     async fn start(max_connections: usize) -> Self {
+        Self::start_with(max_connections, dashboard::AuthMode::Password).await
+    }
+
+    async fn start_with(max_connections: usize, auth: dashboard::AuthMode) -> Self {
         let (handle, writer) =
             engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
         let writer = std::thread::spawn(|| writer.run());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let base_url = "http://localhost".parse().unwrap();
-        let dashboard = dashboard::DashboardConfig::new(dashboard::AuthMode::Password);
+        let dashboard = dashboard::DashboardConfig::new(auth);
         let config = HttpConfig {
             base_url,
             trusted_proxies: Vec::new(),

@@ -495,3 +495,23 @@ fn a_job_in_a_condition_or_a_loop_is_named_after_its_program() {
         assert_eq!(shell_command::job_name(command), name, "{command}");
     }
 }
+
+#[test]
+fn fuzz_crontabs() {
+    let draw = sequential_uuids();
+    crate::fuzzing::fuzz_text(
+        &[CRONTAB, "TZ=UTC\n0 3 * * * root a % b\n", "@daily x\r\n"],
+        |text| {
+            for owner in [CrontabOwner::System, CrontabOwner::User] {
+                let crontab = Crontab {
+                    name: "crontab".into(),
+                    text: text.into(),
+                    owner,
+                };
+                propose_for_crontab(&mut proposer(&draw), &crontab);
+            }
+            parse_timers(text);
+            let _ = parse_timer_list(text);
+        },
+    );
+}

@@ -541,3 +541,30 @@ fn a_message_may_have_arrived_after_some_errors() {
 fn some_kinds_have_a_plain_form() {
     assert!(!has_plain_form(&example("webhook")) && has_plain_form(&example("ntfy")));
 }
+
+#[test]
+fn fuzz_replies_of_receivers() {
+    const EXAMPLES: &[&str] = &[
+        "429 retry-after: 120\n{\"ok\": false, \"parameters\": {\"retry_after\": 35}}",
+        "400 x: y\n{\"error\": \"invalid_auth\", \"status\": 0, \"errors\": [\"user identifier\"]}",
+        "503 retry-after: Fri, 20 Nov 2026 10:00:00 GMT\n<html>busy</html>",
+        "200 x-ratelimit-reset: 1795168800\n{\"status\": 1, \"dedup_key\": \"a\"}",
+    ];
+    let kinds: Vec<_> = crate::channels::all_kinds()
+        .map(|kind| example(kind.name))
+        .filter(|settings| prepare(settings, &failed(), &attempt()).is_some())
+        .collect();
+    crate::fuzzing::fuzz_text(EXAMPLES, |text| {
+        let (head, body) = text.split_once('\n').unwrap_or((text, ""));
+        let (status, header) = head.split_once(' ').unwrap_or((head, ""));
+        let status = status.parse().unwrap_or(500);
+        let headers: Vec<_> = header.split_once(": ").into_iter().collect();
+        let reply = answer(status, &headers, body);
+        for settings in &kinds {
+            let Judgement { verdict, .. } = judged_at(settings, 0, &reply);
+            if let Verdict::Retry { after: Some(after) } = verdict {
+                assert!(after <= crate::channels::transport_reply::MAX_RETRY_DELAY);
+            }
+        }
+    });
+}

@@ -298,3 +298,23 @@ fn a_command_gets_its_values_as_environment_variables() {
         "{bytes}"
     );
 }
+
+#[test]
+fn fuzz_templates() {
+    use TemplateTarget::{Body, Header, Url};
+    const EXAMPLES: &[&str] = &[
+        "http://host/$NAME?x=$TAG1&y=$TAG12&z=$STATUS",
+        "{\"text\": \"$NAME_JSON is $STATUS: $BODY_JSON\", \"t\": \"$NOW\"}",
+        "$CODE $$CODE $CODE$CODE $EXITSTATUS $JSON",
+        "\u{17e} $BODY $TAGS",
+    ];
+    let alert = late(named("a\"b $NAME", "x $TAG1"));
+    let attempt = attempt();
+    let values = TemplateValues::for_alert(&alert, &attempt).unwrap();
+    crate::fuzzing::fuzz_text(EXAMPLES, |template| {
+        for target in [Url, Header, Body] {
+            let filled = values.fill(template, target);
+            assert!(filled.is_err() || template.contains('$') || filled.unwrap() == template);
+        }
+    });
+}

@@ -75,3 +75,19 @@ fn local_times_follow_the_rules_of_the_zone() {
         assert_eq!(parsed.as_deref(), expected, "{local}");
     }
 }
+
+#[test]
+fn fuzz_timezones() {
+    const EXAMPLES: &[&str] = &[
+        "UTC",
+        "Europe/Riga 2026-11-20T10:00",
+        "US/Pacific 2026-03-08 02:30",
+        "Etc/GMT+12 1970-01-01T00:00:00",
+    ];
+    crate::fuzzing::fuzz_text(EXAMPLES, |text| {
+        let (name, time) = text.split_once(' ').unwrap_or((text, "2026-11-20T10:00"));
+        let zone = Timezone::parse(name).unwrap_or_else(|_| Timezone::utc());
+        assert_eq!(Timezone::parse(zone.name()).unwrap().name(), zone.name());
+        let _ = zone.parse_local_time(time);
+    });
+}

@@ -134,6 +134,30 @@ mod tests {
     const TOKEN: &str = "0123456789abcdefghijklmnopqrstuv";
 
     #[test]
+    fn fuzz_cookies() {
+        use hyper::header::HeaderValue;
+        let known = "m".repeat(browser_mark::MARK_LENGTH);
+        let examples = [
+            format!("overdue={TOKEN}; overdue-known={known}; overdue-pending=abc; a=b"),
+            format!("a=\"x;y\"; overdue={TOKEN}; overdue={TOKEN}; overdue="),
+        ];
+        let jar = CookieJar {
+            is_secure: false,
+            base_path: "",
+        };
+        crate::fuzzing::fuzz(&examples, |bytes| {
+            let Ok(value) = HeaderValue::from_bytes(bytes) else {
+                return;
+            };
+            let headers = HeaderMap::from_iter([(COOKIE, value)]);
+            assert!(jar.session_token_hashes(&headers).count() <= MAX_COOKIES);
+            let mark = jar.browser_mark(&headers);
+            assert!(mark.is_none_or(|mark| mark.len() == browser_mark::MARK_LENGTH));
+            let _ = jar.pending_sign_in(&headers);
+        });
+    }
+
+    #[test]
     fn a_cookie_has_the_attributes_of_its_deployment() {
         for (is_secure, base_path, wanted) in [
             (

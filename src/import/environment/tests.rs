@@ -161,3 +161,14 @@ fn variables_are_parsed_from_lines_and_lists() {
         "Environment(..)"
     );
 }
+
+#[test]
+fn fuzz_environments() {
+    const EXAMPLES: &[&str] = &[
+        "SITE_ROOT=https://a.example\nSECRET_KEY='a b'\nexport PING_EMAIL_DOMAIN=\"x\" # y\n",
+        "EMAIL_PORT=587\nEMAIL_USE_TLS=True\nTELEGRAM_TOKEN=1:a\n",
+    ];
+    crate::fuzzing::fuzz_text(EXAMPLES, |text| {
+        let _ = ServerEnvironment::parse(text);
+    });
+}

@@ -534,3 +534,21 @@ proptest! {
         prop_assert_eq!(&session.envelopes[0].message, &expected);
     }
 }
+
+#[test]
+fn fuzz_sessions() {
+    const EXAMPLES: &[&str] = &[
+        concat!(
+            "EHLO x\r\nMAIL FROM:<a@b> SIZE=5 BODY=8BITMIME\r\n",
+            "RCPT TO:<6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f@d>\r\nDATA\r\n..a\r\n.\r\nQUIT\r\n",
+        ),
+        "HELO x\nMAIL FROM:<>\nRCPT TO:x@d\nRSET\nSTARTTLS\n",
+        "BDAT 5 LAST\r\nhello AUTH PLAIN AAA=\r\nVRFY x\r\nNOOP\r\n",
+    ];
+    crate::fuzzing::fuzz(EXAMPLES, |sent| {
+        let pieces: Vec<_> = sent.chunks(7).collect();
+        assert_eq!(talk(TlsState::None, &pieces), talk(TlsState::None, &[sent]));
+        // What follows STARTTLS in the same piece is discarded.
+        talk(TlsState::Offered, &pieces);
+    });
+}

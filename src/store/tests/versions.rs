@@ -104,14 +104,17 @@ fn written_by_schema_1() -> Contents {
     contents
 }
 
+fn from_hex(digits: &str) -> Vec<u8> {
+    (0..digits.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap())
+        .collect()
+}
+
 fn store_of(rows: &[&str]) -> Store {
     let store = store();
     for (place, row) in ROWS.iter().zip(rows) {
-        let bytes: Vec<_> = (0..row.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(&row[at..at + 2], 16).unwrap())
-            .collect();
-        put_row(&store, *place, &bytes);
+        put_row(&store, *place, &from_hex(row));
     }
     store
 }
@@ -209,4 +212,31 @@ fn groups_of_layout_12_get_the_uuids_of_their_members() {
             &DeliveryProof::None
         ]
     );
+}
+
+#[test]
+fn fuzz_rows_of_every_version() {
+    let schemas: [&[&str]; 12] = [
+        &SCHEMA_1, &SCHEMA_2, &SCHEMA_3, &SCHEMA_9, &SCHEMA_10, &SCHEMA_11, &SCHEMA_12, &SCHEMA_13,
+        &SCHEMA_14, &SCHEMA_16, &SCHEMA_17, &NEWEST,
+    ];
+    let rows: Vec<Vec<u8>> = schemas
+        .iter()
+        .flat_map(|rows| rows.iter())
+        .map(|row| from_hex(row))
+        .collect();
+    crate::fuzzing::fuzz(&rows, |row| {
+        let _ = super::project::read_project(1, row);
+        let _ = super::project::read_key(1, row);
+        let _ = super::project::read_channel(1, row);
+        let _ = super::check::read_check(1, row);
+        let _ = super::flip::read_flip(row);
+        let _ = super::window::read_window(1, row);
+        let _ = super::user::read_user(1, row);
+        let _ = super::user::read_session(1, row);
+        let _ = super::user::read_link(1, row);
+        let _ = super::outbox::read_outbox_row(1, row);
+        let _ = super::outbox::read_delivery(1, row);
+        let _ = super::declared::read_source(1, row);
+    });
 }

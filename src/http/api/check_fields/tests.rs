@@ -511,3 +511,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn fuzz_request_bodies() {
+    const EXAMPLES: &[&str] = &[
+        r#"{"name": "a", "slug": "a-b", "tags": "x y", "desc": "", "timeout": 3600, "grace": 60}"#,
+        r#"{"schedule": "*/5 * * * *", "tz": "Europe/Riga", "unique": ["name", "tags"]}"#,
+        r#"{"channels": "*", "manual_resume": true, "methods": "POST", "api_key": "x"}"#,
+        r#"{"start_kw": "a,b", "filter_body": true, "failure_kw": "\u00e9", "success_kw": ""}"#,
+    ];
+    crate::fuzzing::fuzz(EXAMPLES, |body| {
+        for version in ApiVersion::ALL {
+            let _ = parsed(body, version);
+        }
+        if let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) {
+            assert_eq!(RequestDocument::parse(body).is_ok(), value.is_object());
+        }
+    });
+}
