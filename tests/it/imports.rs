@@ -354,7 +354,7 @@ fn check_by_uuid(engine: &TestEngine, uuid: u128) -> Check {
 }
 
 /// Everything that is visible, without numbers.
-fn visible_state(engine: &TestEngine) -> Vec<String> {
+pub(crate) fn visible_state(engine: &TestEngine) -> Vec<String> {
     let projects = engine.handle.with_state(|state| {
         let projects = state.projects().map(|project_state| {
             let project = &project_state.project;

@@ -2,6 +2,7 @@
 //! the recorded ones.
 
 mod imported_data;
+mod power_cuts;
 
 use std::path::Path;
 use std::sync::Arc;
