@@ -30,7 +30,7 @@ mod writer_watchdog;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::oneshot;
 
@@ -44,7 +44,7 @@ use crate::metrics::Metrics;
 use crate::store::{Medium, ProgressReporter, Store, StoreError};
 use crate::util::clock::Clock;
 use crate::util::random::Random;
-use crate::util::sync::read;
+use crate::util::sync::{Mutex, RwLock, read};
 use api_keys::KeyUpdates;
 use change_feed::ChangeFeed;
 use channel_test::ChannelTestQueue;

@@ -159,8 +159,6 @@ pub mod config;
 pub mod docs;
 pub mod domain;
 pub mod engine;
-#[cfg(test)]
-mod fuzzing;
 pub mod http;
 pub mod import;
 pub mod mail;

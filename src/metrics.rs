@@ -7,7 +7,7 @@ mod process;
 mod text_format;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode_registry;
@@ -22,7 +22,7 @@ use crate::domain::alert::DeliveryResult;
 use crate::domain::ping::{PingKind, PingScheme};
 use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 pub use backup_status::BackupStatus;
 pub use cluster::{ClusterMetrics, ClusterStatus, MemberStatus, NodeRole, NodeStatus};
 

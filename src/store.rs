@@ -38,7 +38,7 @@ mod user;
 mod window;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use redb::{Database, ReadTransaction, ReadableDatabase as _};
 
@@ -58,6 +58,8 @@ pub use ping::{BodyPart, KeptPingCursor, KeptPruneResult, KeptPutResult, SweepRe
 pub use progress::ProgressReporter;
 pub use restore::{DatabaseRestore, remove_leftovers};
 use storage::Storage;
+
+use crate::util::sync::Mutex;
 pub use table_rows::TableRows;
 pub use tables::table_names;
 

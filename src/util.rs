@@ -4,6 +4,8 @@
 pub(crate) mod byte_budget;
 pub(crate) mod client_network;
 pub mod clock;
+#[cfg(test)]
+pub(crate) mod fuzzing;
 pub(crate) mod keyed_semaphore;
 pub(crate) mod log_limit;
 pub mod password;

@@ -1,7 +1,7 @@
 //! State that the requests of one connection share. It also finds the objects that requests name.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::domain::audit::Actor;
 use crate::domain::check::Check;
@@ -10,6 +10,7 @@ use crate::domain::import_item::ImportId;
 use crate::domain::project::Channel;
 use crate::engine::Handle;
 use crate::operations::{self, OperationError};
+use crate::util::sync::{Mutex, MutexGuard};
 
 /// Address of the service: the start of URLs in replies.
 #[derive(Clone)]

@@ -487,7 +487,10 @@ fn fuzz_requests() {
         "PATCH /projects/one\n{\"check_limit\": null}",
         "POST /checks\n{\"project\": \"one\", \"name\": \"a\", \"schedule\": \"* * * * *\"}",
         "GET /checks?project=one&status=down\n",
-        "POST /channels\n{\"project\": \"one\", \"kind\": \"email\", \"name\": \"o\", \"settings\": {\"to\": \"a@b\"}}",
+        concat!(
+            "POST /channels\n{\"project\": \"one\", \"kind\": \"email\", ",
+            "\"name\": \"o\", \"settings\": {\"to\": \"a@b\"}}",
+        ),
         "POST /users\n{\"name\": \"ann\", \"owner\": true}",
         "POST /keys\n{\"project\": \"one\", \"access\": \"ping\"}",
         "DELETE /windows/6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f\n",
@@ -496,7 +499,7 @@ fn fuzz_requests() {
     ];
     let service = EngineFixture::new();
     create_project(&service, "one");
-    crate::fuzzing::fuzz_text(EXAMPLES, |text| {
+    crate::util::fuzzing::fuzz_text(EXAMPLES, |text| {
         let (head, body) = text.split_once('\n').unwrap_or((text, ""));
         let (method, target) = head.split_once(' ').unwrap_or((head, ""));
         let (path, query) = target.split_once('?').unwrap_or((target, ""));

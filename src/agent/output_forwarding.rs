@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Stdio;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -12,7 +11,7 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::util::sync::{ignore_poison, lock};
+use crate::util::sync::{Mutex, ignore_poison, lock};
 
 /// Maximum bytes of the end of a job's output that are sent.
 pub(super) const MAX_OUTPUT_BYTES: usize = 100_000;

@@ -334,7 +334,7 @@ fn fuzz_documents() {
         "version = 1\n[project.p.key.k]\naccess = \"ping\"\n[user.ann]\nowner = true\n",
         r#"{"version": 1, "project": {"p": {"check": {"c": {"timeout": "1d", "limits": {}}}}}}"#,
     ];
-    crate::fuzzing::fuzz_text(EXAMPLES, |text| {
+    crate::util::fuzzing::fuzz_text(EXAMPLES, |text| {
         for name in ["a.toml", "a.json"] {
             render_errors(name, text);
         }

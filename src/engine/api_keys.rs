@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use super::Handle;
 use super::command::Command;
 use crate::domain::ids::KeyId;
 use crate::domain::legacy_keys::{LegacyKey, LegacySecrets};
 use crate::domain::project::{KeyUse, ProjectKey, SecretHash};
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, MutexGuard, lock};
 
 /// Updates of API keys that are not written yet, at most one of each kind for a key.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 //! read of a counter.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 // For numbers that the server itself has assigned.
 use foldhash::fast::RandomState;
@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 use super::Handle;
 use super::state::{Change, State, UserChange};
 use crate::domain::ids::{CheckId, ProjectId};
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, MutexGuard, lock};
 
 /// Maximum number of changed checks that are kept until they are taken: see
 /// [limits](crate::docs::limits). Beyond it every check counts as changed.

@@ -1,7 +1,7 @@
 //! Queue of channel tests: API and CLI enqueue, the notifier executes.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
@@ -11,7 +11,7 @@ use super::command::Unavailable;
 use crate::domain::ids::{ChannelId, ProjectId};
 use crate::domain::project::Channel;
 use crate::util::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Maximum number of waiting tests. The tests of one project may take at most as many slots as
 /// remain free after them.

@@ -2,7 +2,6 @@
 //! callers wait or are refused, and memory does not grow.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -10,7 +9,7 @@ use tokio::sync::oneshot;
 use super::command::{Command, CommandReply, PingSignal, Unavailable};
 use super::replies::ReplyRouteId;
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
-use crate::util::sync::{ignore_poison, lock};
+use crate::util::sync::{Condvar, Mutex, MutexGuard, ignore_poison, lock};
 
 /// Maximum number of waiting commands.
 pub(super) const MAX_COMMANDS: usize = 8192;

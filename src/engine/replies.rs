@@ -5,13 +5,12 @@
 //! next to nothing.
 
 use std::cell::Cell;
-use std::sync::RwLock;
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::command::CommandReply;
 
-use crate::util::sync::{read, write};
+use crate::util::sync::{RwLock, read, write};
 
 /// Caller that waits, and its reply.
 pub(super) type PendingReply = (oneshot::Sender<CommandReply>, CommandReply);

@@ -1,11 +1,11 @@
 //! Slot for the open database, shared by readers and the writer. The writer takes the database out
 //! to reopen it.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::store::{Store, StoreError};
-use crate::util::sync::{ignore_poison, lock};
+use crate::util::sync::{Condvar, Mutex, MutexGuard, ignore_poison, lock};
 
 /// Maximum time for which readers wait while the database is reopened: see
 /// [limits](crate::docs::limits).

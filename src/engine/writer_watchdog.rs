@@ -1,7 +1,6 @@
 //! Watchdog of the writer, which may hang if the disk hangs: waiting callers are refused, and the
 //! health status changes.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use super::command::Unavailable;
 use super::command_queue::ReplyTarget;
 use super::{Handle, Shared};
 
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Duration of a step of the writer after which it is logged and callers are refused: see
 /// [limits](crate::docs::limits).

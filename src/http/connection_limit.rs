@@ -8,7 +8,7 @@
 mod open_connections;
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use crate::http::common::connection_state::ConnectionState;
 use crate::util::client_network::ClientNetwork;
 use crate::util::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 use open_connections::OpenConnections;
 
 /// Time for which a new connection waits for the end of another before one more is asked to end.

@@ -3,7 +3,6 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 
@@ -11,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf, Take};
 
 use crate::http::common::connection_state::ConnectionState;
 use crate::util::byte_budget::{ByteBudget, BytePermit};
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Bytes that are read at once. With one more, hyper would enlarge its buffer each time, and no
 /// budget counts that buffer.

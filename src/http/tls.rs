@@ -4,7 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::http::common::connection_state::ConnectionState;
 use crate::runtime::accept::wait_for_stop;
 use crate::runtime::certificate::Certificate;
 use crate::runtime::runtime_threads::{MovableConnection, RuntimeThreads};
-use crate::util::sync::{ignore_poison, lock};
+use crate::util::sync::{Mutex, MutexGuard, ignore_poison, lock};
 
 /// Protocols within TLS. HTTP/2 would have many requests on one connection, and the limits of a
 /// connection would then be needed for each request.

@@ -7,11 +7,10 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use super::{RowVisitor, dumpdata, pg_dump};
 use crate::util::random::Random;
-use crate::util::sync::{ignore_poison, lock};
+use crate::util::sync::{Mutex, ignore_poison, lock};
 
 /// Number of bytes that are examined to detect the format.
 const SIGNATURE_BYTES: usize = 64;

@@ -1,6 +1,6 @@
 //! Status of a cluster, as commands, pages and metrics show it, and metrics of its log.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::ConstCounter;
@@ -10,7 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Upper bounds of the duration of an append to the log of a cluster, in seconds.
 const APPEND_SECONDS_BUCKETS: [f64; 12] = [

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{
@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::error::{SendError, SendStage};
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 use crate::util::system_users::{self, SystemUser};
 
 /// Maximum number of concurrent commands.

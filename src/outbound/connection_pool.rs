@@ -1,7 +1,7 @@
 //! HTTP connections, kept for a while after a response.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hyper::client::conn::http1::{Builder, SendRequest};
@@ -15,7 +15,7 @@ use super::http::TrackedBody;
 use super::tls::CertificatePin;
 use super::url::HostPort;
 use crate::util::clock::Clock;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Maximum number of idle connections to one host and port.
 const MAX_IDLE_PER_HOST: usize = 4;

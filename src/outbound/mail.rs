@@ -1,8 +1,8 @@
 //! Mail: sent to one server, over a connection that is kept for a while.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -20,7 +20,7 @@ use super::error::{SendError, SendStage};
 use super::http::QUEUE_TIMEOUT;
 use crate::domain::channel::MASK;
 use crate::util::clock::Clock;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 pub use message::OutgoingMail;
 pub use server::{MailFrom, MailRelay, MailServer};
 

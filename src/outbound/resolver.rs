@@ -10,7 +10,6 @@ use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
@@ -24,7 +23,7 @@ use super::error::{SendError, SendStage};
 use super::url::Host;
 use crate::util::clock::Clock;
 use crate::util::random::Random;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 mod dns;
 mod resolv_conf;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 use super::error::{SendError, SendStage};
 use super::url::Host;
 use crate::util::clock::Clock;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Minimum time between two reads of the roots.
 const MIN_RELOAD_INTERVAL: Duration = Duration::from_secs(600);

@@ -3,14 +3,14 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Maximum number of tasks that wait for a thread.
 const MAX_QUEUED: usize = 4096;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use tokio_rustls::TlsAcceptor;
@@ -17,7 +17,7 @@ use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
 use crate::outbound::pem_cause;
-use crate::util::sync::{lock, read, write};
+use crate::util::sync::{Mutex, RwLock, lock, read, write};
 
 /// Certificate with its chain and its private key. Clones share it, and a reload applies to all of
 /// them.

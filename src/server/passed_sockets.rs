@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, AsRawFd as _};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use command_fds::FdMapping;
 use listenfd::ListenFd;
@@ -13,7 +13,7 @@ use listenfd::ListenFd;
 use super::ServeError;
 use super::cluster::peer::PeerService;
 
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// First descriptor of a passed socket.
 const FIRST_PASSED: i32 = 3;

@@ -1,7 +1,6 @@
 //! Reports the progress of a long start or recovery to the log and the supervisor. systemd ends a
 //! start that is silent for 90 seconds.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
@@ -10,7 +9,7 @@ use super::notify_supervisor;
 use super::watchdog::LastActivity;
 use crate::store::ProgressReporter;
 use crate::util::clock::Clock;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Time between two reports.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::ops::{Bound, Deref, RangeInclusive};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use redb::{
     AccessGuard, CursorMut, Durability, Key, Table, TableDefinition, TableHandle as _, Value,
@@ -14,7 +14,7 @@ use redb::{
 use super::log::{RowChange, RowChanges, StoreLog};
 use super::storage::Storage;
 use super::{StoreError, meta};
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// One write transaction. Dropping it without a commit discards its changes.
 pub struct Batch {

@@ -1,10 +1,11 @@
 //! Database of a machine that follows the log of a cluster.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 
 use super::log::{LeaderLog, LogMark, RowChanges, SharedLog, StoreLog, decode_record};
 use super::{Medium, MetaKey, ProgressReporter, Store, StoreError, meta, migrations};
+use crate::util::sync::Mutex;
 
 /// Version of the format of records and of the keys of a cluster.
 pub const CLUSTER_FORMAT: u64 = 1;

@@ -6,14 +6,14 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use redb::StorageBackend;
 
 use super::log::{JOURNAL_NAME, read_only_log};
 use super::{FILE_NAME, Medium, StoreError};
 
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, MutexGuard, lock};
 
 /// Size of a page in bytes. Written pages are kept whole.
 const PAGE_BYTES: u64 = 4096;

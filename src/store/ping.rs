@@ -6,7 +6,6 @@ mod kept;
 mod row;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard};
 
 use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition, WriteTransaction};
 
@@ -15,7 +14,7 @@ use super::record;
 use super::{Batch, Snapshot, StoreError};
 use crate::domain::ids::{Arrival, CheckId};
 use crate::domain::ping::{Ping, excess_body_bytes_of};
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, MutexGuard, lock};
 pub use body_part::BodyPart;
 pub use kept::KeptPutResult;
 use row::PingRecord;

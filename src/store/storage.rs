@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use redb::{BackendError, StorageBackend};
 
 use super::ProgressReporter;
 use super::medium::LostWritesMark;
 
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, MutexGuard, lock};
 
 /// Maximum number of remembered unreadable places. They are reread until they can be read: see
 /// [limits](crate::docs::limits).

@@ -1,11 +1,11 @@
 //! Use of the log by the open database: replay at the start, its beginning and its end.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::log::{LogError, StoreLog};
 use super::{Medium, MetaKey, Store, StoreError, meta, migrations};
 use crate::util::random::Random;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 impl Store {
     /// Applies the records of the log that the file lacks, and syncs the file.

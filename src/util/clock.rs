@@ -1,10 +1,10 @@
 //! The only place that reads the time.
 
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use crate::domain::timestamp::Timestamp;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, MutexGuard, lock};
 
 /// Maximum time between the reads of the clock and of the uptime. If they take longer, both are
 /// read again, because the values would not belong together.
@@ -111,9 +111,9 @@ impl Clock {
     }
 
     /// Registers `call`, which runs after every move of a manual clock.
-    pub fn on_move(&self, call: impl Fn() + Send + 'static) {
+    pub fn on_move(&self, call: impl Fn() + Send + Sync + 'static) {
         if let Self::Manual(clock) = self {
-            clock.lock().callbacks.push(Box::new(call));
+            clock.lock().callbacks.push(Arc::new(call));
         }
     }
 }
@@ -129,7 +129,7 @@ struct ManualTime {
     /// True if the clock acts like one that passes by itself.
     is_running: bool,
     /// Called after every move.
-    callbacks: Vec<Box<dyn Fn() + Send>>,
+    callbacks: Vec<Arc<dyn Fn() + Send + Sync>>,
 }
 
 impl ManualClock {
@@ -156,14 +156,14 @@ impl ManualClock {
         let passed = now.micros_since(time.now).max(0);
         time.uptime += Duration::from_micros(passed.unsigned_abs());
         time.now = now;
-        time.callbacks.iter().for_each(|call| call());
+        Self::report_move(time);
     }
 
     /// Sets the clock to another time although no time has passed, like an operator who sets it.
     pub fn jump_to(&self, now: Timestamp) {
         let mut time = self.lock();
         time.now = now;
-        time.callbacks.iter().for_each(|call| call());
+        Self::report_move(time);
     }
 
     /// Moves the clock forward like a machine that is suspended: its uptime stands still.
@@ -172,7 +172,7 @@ impl ManualClock {
         let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         time.now = time.now.plus_micros(micros);
         time.suspended += duration;
-        time.callbacks.iter().for_each(|call| call());
+        Self::report_move(time);
     }
 
     /// Moves the clock forward.
@@ -181,7 +181,15 @@ impl ManualClock {
         self.set(now.plus_secs(secs));
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, ManualTime> {
+    /// Unlocks the time and calls the callbacks, which may lock what others hold while they read
+    /// the time.
+    fn report_move(time: MutexGuard<'_, ManualTime>) {
+        let callbacks = time.callbacks.clone();
+        drop(time);
+        callbacks.iter().for_each(|call| call());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ManualTime> {
         lock(&self.0)
     }
 }

@@ -2,12 +2,12 @@
 //! client, a project, a host) leaves permits to the others.
 
 use std::hash::Hash;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::sweep_map::SweepMap;
-use super::sync::lock;
+use super::sync::{Mutex, lock};
 
 /// Permits, limited for each key, and in total if [`with_total`](Self::with_total) says so.
 pub(crate) struct KeyedSemaphore<K> {

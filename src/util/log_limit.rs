@@ -3,10 +3,9 @@
 //! lines of the rate.
 
 use std::fmt;
-use std::sync::Mutex;
 
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Maximum number of lines of one kind written in a second.
 const MAX_LINES_PER_SECOND: u32 = 20;

@@ -1,10 +1,10 @@
 //! The only place that draws random numbers.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Source of randomness.
 #[derive(Clone)]

@@ -1,8 +1,16 @@
-//! Locks that outlive a panic. No thread panics in the middle of a change to shared data, so the
-//! data behind a poisoned lock is valid.
+//! Locks that outlive a panic, and whose order is checked.
+//!
+//! In a debug build, [`tracing_mutex`] records the order in which threads lock, and panics if two
+//! locks are ever locked in both orders, or one twice by the same thread: that could deadlock, also
+//! if it did not. In a release build these are the locks of the standard library.
+//!
+//! No thread panics in the middle of a change to shared data, so the data behind a poisoned lock is
+//! valid.
 
-use std::sync::{
-    LockResult, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+use std::sync::{LockResult, PoisonError};
+
+pub(crate) use tracing_mutex::stdsync::{
+    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 
 /// Locks a mutex.
@@ -23,4 +31,36 @@ pub(crate) fn write<T: ?Sized>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 /// Returns the guard or value of any lock, poisoned or not.
 pub(crate) fn ignore_poison<G>(result: LockResult<G>) -> G {
     result.unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn two_orders_of_locks_are_noticed() {
+        let first = Mutex::new(1);
+        let second = RwLock::new(2);
+        {
+            let _first = lock(&first);
+            let _second = read(&second);
+        }
+        let other_order = AssertUnwindSafe(|| {
+            let _second = write(&second);
+            let _first = lock(&first);
+        });
+        assert!(catch_unwind(other_order).is_err());
+    }
+
+    #[test]
+    fn a_second_lock_of_one_thread_is_noticed() {
+        let state = RwLock::new(1);
+        let twice = AssertUnwindSafe(|| {
+            let _one = read(&state);
+            let _other = read(&state);
+        });
+        assert!(catch_unwind(twice).is_err());
+    }
 }

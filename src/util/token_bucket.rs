@@ -1,11 +1,10 @@
 //! Limit of a rate, with bursts after a pause. Times are uptimes.
 
 use std::hash::Hash;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use super::sweep_map::SweepMap;
-use super::sync::lock;
+use super::sync::{Mutex, lock};
 
 /// Rate of a token bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,6 +9,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::disallowed_types,
     unreachable_pub,
     reason = "these are tests, helper functions included"
 )]

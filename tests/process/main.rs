@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::disallowed_types,
     clippy::disallowed_methods,
     unreachable_pub,
     reason = "these are tests, helper functions included, and a process has no clock but the real \

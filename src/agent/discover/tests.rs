@@ -499,7 +499,7 @@ fn a_job_in_a_condition_or_a_loop_is_named_after_its_program() {
 #[test]
 fn fuzz_crontabs() {
     let draw = sequential_uuids();
-    crate::fuzzing::fuzz_text(
+    crate::util::fuzzing::fuzz_text(
         &[CRONTAB, "TZ=UTC\n0 3 * * * root a % b\n", "@daily x\r\n"],
         |text| {
             for owner in [CrontabOwner::System, CrontabOwner::User] {

@@ -554,7 +554,7 @@ fn fuzz_replies_of_receivers() {
         .map(|kind| example(kind.name))
         .filter(|settings| prepare(settings, &failed(), &attempt()).is_some())
         .collect();
-    crate::fuzzing::fuzz_text(EXAMPLES, |text| {
+    crate::util::fuzzing::fuzz_text(EXAMPLES, |text| {
         let (head, body) = text.split_once('\n').unwrap_or((text, ""));
         let (status, header) = head.split_once(' ').unwrap_or((head, ""));
         let status = status.parse().unwrap_or(500);

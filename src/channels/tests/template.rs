@@ -311,7 +311,7 @@ fn fuzz_templates() {
     let alert = late(named("a\"b $NAME", "x $TAG1"));
     let attempt = attempt();
     let values = TemplateValues::for_alert(&alert, &attempt).unwrap();
-    crate::fuzzing::fuzz_text(EXAMPLES, |template| {
+    crate::util::fuzzing::fuzz_text(EXAMPLES, |template| {
         for target in [Url, Header, Body] {
             let filled = values.fill(template, target);
             assert!(filled.is_err() || template.contains('$') || filled.unwrap() == template);

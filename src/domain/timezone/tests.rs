@@ -84,7 +84,7 @@ fn fuzz_timezones() {
         "US/Pacific 2026-03-08 02:30",
         "Etc/GMT+12 1970-01-01T00:00:00",
     ];
-    crate::fuzzing::fuzz_text(EXAMPLES, |text| {
+    crate::util::fuzzing::fuzz_text(EXAMPLES, |text| {
         let (name, time) = text.split_once(' ').unwrap_or((text, "2026-11-20T10:00"));
         let zone = Timezone::parse(name).unwrap_or_else(|_| Timezone::utc());
         assert_eq!(Timezone::parse(zone.name()).unwrap().name(), zone.name());

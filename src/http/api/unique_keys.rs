@@ -2,13 +2,12 @@
 //! not cached hashes all UUIDs.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 use uuid::Uuid;
 
 use crate::domain::ids::{ProjectId, UniqueKey};
 use crate::engine::Handle;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Maximum number of cached keys. When it is reached, the cache is cleared.
 const MAX_CACHED: usize = 100_000;

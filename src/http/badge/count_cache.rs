@@ -2,13 +2,12 @@
 //! examines every check.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
 
 use super::BadgeCounts;
 use crate::domain::ids::ProjectId;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, MutexGuard, lock};
 
 /// Maximum number of badges whose counts are cached. When it is reached, the cache is cleared.
 const MAX_CACHED: usize = 1024;

@@ -3,7 +3,6 @@
 //! that only ask for challenges take no memory.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,7 +12,7 @@ use sha2::Sha256;
 
 use crate::domain::ids::UserId;
 use crate::util::random::Random;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Time for which a passkey can sign a challenge: see [limits](crate::docs::limits).
 const PASSKEY_LIFETIME: Duration = Duration::from_secs(300);

@@ -145,7 +145,7 @@ mod tests {
             is_secure: false,
             base_path: "",
         };
-        crate::fuzzing::fuzz(&examples, |bytes| {
+        crate::util::fuzzing::fuzz(&examples, |bytes| {
             let Ok(value) = HeaderValue::from_bytes(bytes) else {
                 return;
             };

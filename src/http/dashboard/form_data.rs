@@ -93,7 +93,7 @@ mod tests {
             "name=Nightly+backup&tag=a&tag=%C3%A4%26&on&x=",
             "check=6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f&=1&&a=%e2%80%ae",
         ];
-        crate::fuzzing::fuzz(EXAMPLES, |bytes| {
+        crate::util::fuzzing::fuzz(EXAMPLES, |bytes| {
             if let Some(form) = FormData::parse(bytes) {
                 assert!(
                     !form.has("name") || form.get_all("name").next_back() == Some(form.get("name"))

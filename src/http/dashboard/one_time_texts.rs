@@ -2,12 +2,11 @@
 //! only.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use super::page_request::{ClientId, PageRequest};
 use crate::domain::ids::{SessionId, UserId};
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Maximum time that a text waits to be shown.
 const TEXT_LIFETIME: Duration = Duration::from_secs(120);

@@ -3,7 +3,7 @@
 mod contents;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,7 +21,7 @@ use crate::domain::project::Project;
 use crate::domain::status_page::{StatusPage, StatusPageAddress};
 use crate::http::common::reply::{self, HttpReply};
 use crate::http::common::request::known_tags;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Minimum time that a rendered page is served, unless its settings change.
 const MIN_LIFETIME: Duration = Duration::from_secs(5);

@@ -3,12 +3,11 @@
 //! bucket would allow more of them with time; here each wait is longer than the one before.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::domain::ids::UserId;
 use crate::domain::timestamp::Timestamp;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, MutexGuard, lock};
 
 /// Number of wrong codes in a row after which a user has to wait: see
 /// [limits](crate::docs::limits).

@@ -1,7 +1,6 @@
 //! Second step of signing in, for users with a second factor.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use askama::Template;
@@ -19,7 +18,7 @@ use crate::domain::user::second_factor::SecondFactorProof;
 use crate::domain::user::{PasswordHash, User};
 use crate::engine::command::user::SignInProof;
 use crate::util::log_limit::LogLimit;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, MutexGuard, lock};
 
 /// Maximum time between the password and the code: see [limits](crate::docs::limits).
 const CODE_TIMEOUT: Duration = Duration::from_secs(300);

@@ -10,13 +10,12 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::domain::ids::{SessionId, UserId};
 use crate::domain::project::SecretHash;
 use crate::util::client_network::ClientNetwork;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, MutexGuard, lock};
 
 /// Maximum number of counters. Above it the oldest are dropped, but never the counters of existing
 /// users' names.

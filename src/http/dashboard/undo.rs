@@ -1,7 +1,6 @@
 //! Undoing of pauses, resumptions and other actions on checks, for a short time after them.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::check_list;
@@ -13,7 +12,7 @@ use super::page_routes::Page;
 use crate::domain::check::Check;
 use crate::domain::ids::{CheckId, ProjectId};
 use crate::engine::command::CheckRestoration;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, MutexGuard, lock};
 
 /// Time for which an action can be undone.
 pub(super) const UNDO_TIME: Duration = Duration::from_secs(30);

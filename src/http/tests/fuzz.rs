@@ -17,21 +17,53 @@ const EXAMPLES: &[&str] = &[
     "GET /ping/CHECK/start?rid=CHECK HTTP/1.1\nHost: localhost\nUser-Agent: curl\n\n",
     "POST /ping/PING/slug/1?create=1 HTTP/1.1\nHost: localhost\nContent-Length: 5\n\nhello",
     "HEAD /ping/PING/slug HTTP/1.0\nX-Forwarded-For: 1.2.3.4, ::1\n\n",
-    "POST /ping/CHECK HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\n\n5;x=y\r\nhello\r\n0\r\nA: b\r\n\r\n",
-    "POST /api/v3/checks/ HTTP/1.1\nHost: a\nX-Api-Key: KEY\nContent-Length: 39\n\n{\"name\": \"a\", \"schedule\": \"*/5 * * * *\"}",
-    "GET /api/v3/checks/?tag=a&tag=b&slug=c HTTP/1.1\nHost: a\nX-Api-Key: KEY\nIf-None-Match: \"x\"\n\n",
-    "GET /api/v3/checks/CHECK/flips/?seconds=60&start=1&end=2 HTTP/1.1\nHost: a\nX-Api-Key: KEY\n\n",
+    concat!(
+        "POST /ping/CHECK HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\n\n5;x=y\r\n",
+        "hello\r\n0\r\nA: b\r\n\r\n",
+    ),
+    concat!(
+        "POST /api/v3/checks/ HTTP/1.1\nHost: a\nX-Api-Key: KEY\nContent-Length: 39\n\n",
+        "{\"name\": \"a\", \"schedule\": \"*/5 * * * *\"}",
+    ),
+    concat!(
+        "GET /api/v3/checks/?tag=a&tag=b&slug=c HTTP/1.1\nHost: a\nX-Api-Key: KEY\n",
+        "If-None-Match: \"x\"\n\n",
+    ),
+    concat!(
+        "GET /api/v3/checks/CHECK/flips/?seconds=60&start=1&end=2 HTTP/1.1\nHost: a\n",
+        "X-Api-Key: KEY\n\n",
+    ),
     "OPTIONS /api/v1/checks/ HTTP/1.1\nHost: a\nOrigin: http://b\n\n",
-    "PUT /api/overdue/v1/channels/CHECK HTTP/1.1\nHost: a\nX-Api-Key: KEY\nContent-Length: 2\n\n{}",
+    concat!(
+        "PUT /api/overdue/v1/channels/CHECK HTTP/1.1\nHost: a\nX-Api-Key: KEY\n",
+        "Content-Length: 2\n\n{}",
+    ),
     "GET /badge/CHECK/abcdefgh/tag.svg HTTP/1.1\nHost: a\n\n",
     "GET /b/2/CHECK.shields HTTP/1.1\nHost: a\n\n",
     "GET /projects/CHECK/metrics/KEY HTTP/1.1\nHost: a\nAuthorization: Bearer x\n\n",
-    "GET /?tag=a&search=b&status=down&sort=name&page=2 HTTP/1.1\nHost: localhost\nCookie: overdue=x; a=b\n\n",
-    "POST /checks/CHECK/edit/ HTTP/1.1\nHost: localhost\nSec-Fetch-Site: same-origin\nContent-Type: application/x-www-form-urlencoded\nContent-Length: 20\n\nname=a&schedule=%2A+",
-    "POST /system/import/ HTTP/1.1\nHost: localhost\nSec-Fetch-Site: same-origin\nContent-Type: multipart/form-data; boundary=x\nContent-Length: 66\n\n--x\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n[]\r\n--x--\r\n",
+    concat!(
+        "GET /?tag=a&search=b&status=down&sort=name&page=2 HTTP/1.1\nHost: localhost\n",
+        "Cookie: overdue=x; a=b\n\n",
+    ),
+    concat!(
+        "POST /checks/CHECK/edit/ HTTP/1.1\nHost: localhost\n",
+        "Sec-Fetch-Site: same-origin\nContent-Type: application/x-www-form-urlencoded\n",
+        "Content-Length: 20\n\nname=a&schedule=%2A+",
+    ),
+    concat!(
+        "POST /system/import/ HTTP/1.1\nHost: localhost\nSec-Fetch-Site: same-origin\n",
+        "Content-Type: multipart/form-data; boundary=x\nContent-Length: 66\n\n--x\r\n",
+        "Content-Disposition: form-data; name=\"file\"\r\n\r\n[]\r\n--x--\r\n",
+    ),
     "GET /docs/limits HTTP/1.1\nHost: localhost\nAccept-Encoding: gzip, br;q=0\n\n",
-    "GET /status/example HTTP/1.1\nHost: localhost\n\nGET /healthz HTTP/1.1\nHost: a\nConnection: close\n\n",
-    "POST /login/ HTTP/1.1\nHost: localhost\nExpect: 100-continue\nContent-Length: 12\n\nname=a&next=",
+    concat!(
+        "GET /status/example HTTP/1.1\nHost: localhost\n\nGET /healthz HTTP/1.1\n",
+        "Host: a\nConnection: close\n\n",
+    ),
+    concat!(
+        "POST /login/ HTTP/1.1\nHost: localhost\nExpect: 100-continue\n",
+        "Content-Length: 12\n\nname=a&next=",
+    ),
 ];
 
 async fn create_project(handle: &Handle) -> ProjectId {
@@ -85,7 +117,7 @@ fn fuzz_requests() {
         })
         .collect();
     let limit = Duration::from_secs(10);
-    crate::fuzzing::fuzz_within(limit, &examples, |bytes| {
+    crate::util::fuzzing::fuzz_within(limit, &examples, |bytes| {
         let responses = runtime.block_on(exchange(server.address, bytes));
         let text = String::from_utf8_lossy(&responses);
         assert!(

@@ -1,7 +1,6 @@
 //! Client of another server's API. It limits its request rate to what the server accepts and
 //! handles refusals.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +11,7 @@ use super::ApiSource;
 use crate::domain::project::KeySecret;
 use crate::outbound::{HttpRequest, HttpResponse, Outbound, RedirectPolicy, Trust, host_port_of};
 use crate::util::clock::Clock;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 use crate::util::token_bucket::{TokenBucket, TokenRate};
 
 /// Maximum size of a list in bytes: see [limits](crate::docs::limits).

@@ -248,10 +248,16 @@ proptest! {
 #[test]
 fn fuzz_dumps() {
     const EXAMPLES: &[&str] = &[
-        r#"[{"model": "api.check", "pk": 7, "fields": {"name": "a", "project": 3, "x": [1], "y": 1.5, "z": null}}]"#,
-        r#"[{"model": "api.channel", "pk": 2, "fields": {"kind": "email", "checks": [7, 8]}}, {"model": "x.y", "fields": {}}]"#,
+        concat!(
+            r#"[{"model": "api.check", "pk": 7, "fields": "#,
+            r#"{"name": "a", "project": 3, "x": [1], "y": 1.5, "z": null}}]"#,
+        ),
+        concat!(
+            r#"[{"model": "api.channel", "pk": 2, "fields": {"kind": "email", "#,
+            r#""checks": [7, 8]}}, {"model": "x.y", "fields": {}}]"#,
+        ),
     ];
-    crate::fuzzing::fuzz(EXAMPLES, |dump| {
+    crate::util::fuzzing::fuzz(EXAMPLES, |dump| {
         let _ = read_all(dump);
     });
 }

@@ -168,7 +168,7 @@ fn fuzz_environments() {
         "SITE_ROOT=https://a.example\nSECRET_KEY='a b'\nexport PING_EMAIL_DOMAIN=\"x\" # y\n",
         "EMAIL_PORT=587\nEMAIL_USE_TLS=True\nTELEGRAM_TOKEN=1:a\n",
     ];
-    crate::fuzzing::fuzz_text(EXAMPLES, |text| {
+    crate::util::fuzzing::fuzz_text(EXAMPLES, |text| {
         let _ = ServerEnvironment::parse(text);
     });
 }

@@ -167,11 +167,14 @@ proptest! {
 #[test]
 fn fuzz_dumps() {
     const EXAMPLES: &[&str] = &[
-        "SET x = 1;\nCOPY public.api_check (id, name, project_id) FROM stdin;\n1\ta\\nb\t\\N\n\\.\n\n",
+        concat!(
+            "SET x = 1;\nCOPY public.api_check (id, name, project_id) FROM stdin;\n",
+            "1\ta\\nb\t\\N\n\\.\n\n",
+        ),
         "COPY public.\"api_channel\" (id, kind) FROM stdin;\n2\temail\n\\.\n-- end\n",
         "INSERT INTO public.api_check VALUES (1, 'a''b', NULL, true);\n",
     ];
-    crate::fuzzing::fuzz(EXAMPLES, |dump| {
+    crate::util::fuzzing::fuzz(EXAMPLES, |dump| {
         let _ = read_all(dump);
     });
 }

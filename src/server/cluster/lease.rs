@@ -1,8 +1,8 @@
 //! Leadership of this machine: its log, the renewals of its lease, and its end.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use super::log::{ClusterLog, FencedError, HandOverRow, LeaseRow, Release};
 use crate::metrics::ClusterMetrics;
 use crate::store::SharedLog;
 use crate::util::clock::Clock;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Interval of the renewals.
 pub(super) const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);

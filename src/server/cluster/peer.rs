@@ -9,7 +9,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
@@ -27,7 +27,7 @@ use crate::util::clock::Clock;
 use crate::util::keyed_semaphore::KeyedSemaphore;
 use crate::util::log_limit::LogLimit;
 use crate::util::random::Random;
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 use handshake::{HandshakeStatus, RefusedHandshake};
 pub(crate) use tls::{PeerTls, PeerTlsPem};
 

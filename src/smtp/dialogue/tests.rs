@@ -545,7 +545,7 @@ fn fuzz_sessions() {
         "HELO x\nMAIL FROM:<>\nRCPT TO:x@d\nRSET\nSTARTTLS\n",
         "BDAT 5 LAST\r\nhello AUTH PLAIN AAA=\r\nVRFY x\r\nNOOP\r\n",
     ];
-    crate::fuzzing::fuzz(EXAMPLES, |sent| {
+    crate::util::fuzzing::fuzz(EXAMPLES, |sent| {
         let pieces: Vec<_> = sent.chunks(7).collect();
         assert_eq!(talk(TlsState::None, &pieces), talk(TlsState::None, &[sent]));
         // What follows STARTTLS in the same piece is discarded.

@@ -1,11 +1,11 @@
 //! Log in memory, for databases in memory.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use super::record::SINGLE_EPOCH;
 use super::{ChangeLog, LogError, LogMark, LogRecord};
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, MutexGuard, lock};
 
 /// Maximum number of bytes of all records. It is small, so that databases in memory are synced as
 /// often as files.

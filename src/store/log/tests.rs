@@ -16,7 +16,7 @@ const SECTOR: u64 = 4096;
 #[derive(Debug, Default)]
 struct FaultyStorage {
     bytes: InMemoryBackend,
-    unreadable: std::sync::Mutex<Option<std::ops::Range<u64>>>,
+    unreadable: crate::util::sync::Mutex<Option<std::ops::Range<u64>>>,
     fails_writes: AtomicBool,
     fails_syncs: AtomicBool,
 }
@@ -436,7 +436,7 @@ fn fuzz_journals() {
     // Without the zeros at the end, which the target adds again.
     let mut written = vec![0; 3 * SECTOR as usize];
     storage.read(0, &mut written).unwrap();
-    crate::fuzzing::fuzz(&[written], |bytes| {
+    crate::util::fuzzing::fuzz(&[written], |bytes| {
         let storage = Arc::new(FaultyStorage::default());
         storage.set_len(JOURNAL_BYTES).unwrap();
         storage.write(0, bytes).unwrap();

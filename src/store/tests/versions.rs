@@ -225,7 +225,7 @@ fn fuzz_rows_of_every_version() {
         .flat_map(|rows| rows.iter())
         .map(|row| from_hex(row))
         .collect();
-    crate::fuzzing::fuzz(&rows, |row| {
+    crate::util::fuzzing::fuzz(&rows, |row| {
         let _ = super::project::read_project(1, row);
         let _ = super::project::read_key(1, row);
         let _ = super::project::read_channel(1, row);

@@ -520,7 +520,7 @@ fn fuzz_request_bodies() {
         r#"{"channels": "*", "manual_resume": true, "methods": "POST", "api_key": "x"}"#,
         r#"{"start_kw": "a,b", "filter_body": true, "failure_kw": "\u00e9", "success_kw": ""}"#,
     ];
-    crate::fuzzing::fuzz(EXAMPLES, |body| {
+    crate::util::fuzzing::fuzz(EXAMPLES, |body| {
         for version in ApiVersion::ALL {
             let _ = parsed(body, version);
         }

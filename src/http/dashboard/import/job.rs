@@ -1,9 +1,9 @@
 //! Import of an uploaded file on a thread of its own: it previews the file, waits for the decision
 //! of the user, and imports it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -15,7 +15,7 @@ use crate::engine::command::import::{ImportFinishOptions, LocalChanges};
 use crate::import::transfer::ImportTarget;
 use crate::import::{ImportProgress, ImportReport, UploadError, UploadedSource};
 use crate::operations::{OperationError, import};
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Time for which an uploaded file waits for the decision: see [limits](crate::docs::limits).
 const DECISION_TIMEOUT: Duration = Duration::from_secs(3600);

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -16,7 +16,7 @@ use crate::domain::check::Check;
 use crate::domain::ids::{CheckId, ProjectId};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::{ChangeSet, ProjectSubscription};
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, MutexGuard, lock};
 
 /// Time between two frames, its increase for each stream, and its maximum: see
 /// [limits](crate::docs::limits).

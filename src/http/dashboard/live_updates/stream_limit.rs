@@ -4,14 +4,14 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tokio::sync::Notify;
 
 use crate::domain::ids::SessionId;
 use crate::util::client_network::ClientNetwork;
 use crate::util::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
-use crate::util::sync::lock;
+use crate::util::sync::{Mutex, lock};
 
 /// Maximum number of streams: see [limits](crate::docs::limits).
 const MAX_STREAMS: usize = 1000;
