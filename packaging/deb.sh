@@ -48,6 +48,9 @@ for page in "$generated"/man/*.1; do
 done
 gzip -9n "$root"/usr/share/man/man1/*
 for chapter in README.md src/docs/*.md; do put 644 "$chapter" "usr/share/doc/overdue/$chapter"; done
+# The crates that the binary contains.
+python3 packaging/sbom.py "$target" > "$generated/overdue.cdx.json"
+put 644 "$generated/overdue.cdx.json" usr/share/doc/overdue/overdue.cdx.json
 put 644 packaging/CHANGELOG.md usr/share/doc/overdue/changelog
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 printf 'overdue (%s) unstable; urgency=medium\n\n  * What has changed is in changelog.gz.\n\n -- %s  %s\n' \

@@ -56,4 +56,5 @@ chapters!([
     performance "Performance"
     design "Design"
     extending "Extending"
+    dependencies "Dependencies"
 ]);

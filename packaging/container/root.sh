@@ -15,4 +15,7 @@ chmod 1777 "$root/image/tmp"
 install -m 755 "${CARGO_TARGET_DIR:-target}/$target/release/overdue" "$root/image/overdue"
 printf 'overdue:x:65532:65532::/data:/\n' > "$root/image/etc/passwd"
 printf 'overdue:x:65532:\n' > "$root/image/etc/group"
+# The crates that the binary contains.
+mkdir -p "$root/image/usr/share/doc/overdue"
+python3 "$(dirname "$0")/../sbom.py" "$target" > "$root/image/usr/share/doc/overdue/overdue.cdx.json"
 echo "$root"

@@ -1,5 +1,6 @@
 //! Documents agree with the repository: the links, paths, tests and constants that they name exist.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use overdue::docs::{CHAPTERS, Chapter};
@@ -216,4 +217,26 @@ fn chapters_name_existing_paths() {
         }
     }
     expect_none(&wrong);
+}
+
+#[test]
+fn every_dependency_has_a_reason() {
+    let chapter = file("src/docs/dependencies.md");
+    let manifest: toml::Table = file("Cargo.toml").parse().unwrap();
+    let others = manifest["target"].as_table().unwrap().values();
+    let tables = [&manifest["dependencies"], &manifest["dev-dependencies"]]
+        .into_iter()
+        .chain(others.map(|target| &target["dependencies"]));
+    let names: BTreeSet<String> = tables
+        .flat_map(|table| table.as_table().unwrap().keys().cloned())
+        .collect();
+    let rows = chapter.lines().filter_map(|line| line.strip_prefix("| `"));
+    let described: BTreeSet<String> = rows
+        .flat_map(|row| row.split(" |").next().unwrap().split('`'))
+        .filter(|word| word.starts_with(|first: char| first.is_ascii_lowercase()))
+        .map(str::to_owned)
+        .collect();
+    let tests = ["proptest", "tempfile"].map(str::to_owned);
+    let described: BTreeSet<_> = described.into_iter().chain(tests).collect();
+    assert_eq!(names, described);
 }
