@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::client::HttpClient;
-use crate::server_process::{ServerProcess, admin, temp_data_directory};
+use crate::server_process::{ServerProcess, admin, kill_count, temp_data_directory};
 
 /// Number of checks of the project with a webhook, and of the project with a Matrix room.
 const AT_WEBHOOK: usize = 24;
@@ -129,7 +129,7 @@ fn wait_for(came: &ReceivedAlerts, count: usize) {
 
 #[test]
 fn no_alert_is_lost_and_every_repeat_is_marked() {
-    let rounds: usize = std::env::var("OVERDUE_KILLS").map_or(20, |count| count.parse().unwrap());
+    let rounds = kill_count(20) as usize;
     let (url, came) = receiver();
     let (_directory, data) = temp_data_directory();
     let keys = ["main", "room"].map(|project| {

@@ -196,3 +196,8 @@ impl Drop for ServerProcess {
         let _ = self.child.wait();
     }
 }
+
+/// Number of times that a test kills its server, unless `OVERDUE_KILLS` sets another one.
+pub fn kill_count(default: u32) -> u32 {
+    std::env::var("OVERDUE_KILLS").map_or(default, |count| count.parse().unwrap())
+}

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::client::HttpClient;
-use crate::server_process::{ServerProcess, admin, temp_data_directory};
+use crate::server_process::{ServerProcess, admin, kill_count, temp_data_directory};
 
-const ROUNDS: usize = 25;
 const SENDERS: usize = 24;
 /// Number of acknowledged pings in a round before the server is killed.
 const ENOUGH: usize = 10 * SENDERS;
@@ -73,7 +72,7 @@ fn no_acknowledged_ping_is_lost() {
     let api_key = key("read-write");
     let mut next = [0; SENDERS];
     let mut acknowledged = vec![Vec::new(); SENDERS];
-    for _ in 0..ROUNDS {
+    for _ in 0..kill_count(25) {
         let mut server = ServerProcess::start(&data);
         // A server that has logged its address has recovered.
         assert_eq!(

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{FILES, fixture};
 use crate::client::HttpClient;
 use crate::server_process::{
-    ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory,
+    ProcessOutput, ServerProcess, admin, kill_count, overdue, run, temp_data_directory,
 };
 
 /// Key of the project "Home" in the fixtures.
@@ -420,7 +420,7 @@ fn version(server: &ServerProcess) -> Option<u32> {
 fn an_import_that_is_killed_anywhere_is_visible_completely_or_not_at_all() {
     let (directory, data) = temp_data_directory();
     let source = directory.path().join("hc.json");
-    let kills = std::env::var("OVERDUE_KILLS").map_or(KILLS, |count| count.parse().unwrap());
+    let kills = kill_count(KILLS);
     let rate = ["--api-rate", "0"];
     let mut server = ServerProcess::start_with(&data, &rate);
     // Measures the duration of one import, over which the kills are spread.
