@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use super::context::AdminContext;
 use super::error::AdminError;
 use super::reply::AdminReply;
+use crate::operations::instance::MAX_BODY_BYTES;
 
 /// An operation of the admin API: its endpoint, its fields and its handler.
 ///
@@ -21,7 +22,7 @@ pub trait AdminRequest: Serialize + DeserializeOwned + Send + 'static {
     /// Path of the endpoint below [`BASE_PATH`](super::BASE_PATH), such as `/projects/{project}`.
     const PATH: &'static str;
     /// Maximum bytes of the body.
-    const MAX_BYTES: usize = 256 << 10;
+    const MAX_BYTES: usize = MAX_BODY_BYTES;
     /// Time in which a server must begin its reply.
     const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
     /// Time in which a client must take a part of the reply.

@@ -161,20 +161,23 @@ impl BackupBucket {
             };
         };
         let stored = match sent {
-            Ok(()) => upload.complete().await.map(drop),
-            Err(error) => {
-                // The parts take space until the upload is abandoned. Without an answer, the rules
-                // of the bucket have to remove them.
-                if let Err(error) = upload.abort().await {
-                    tracing::warn!(
-                        "an incomplete copy of a backup is left in the bucket: {}",
-                        bucket_error(&error)
-                    );
-                }
-                return Err(error);
-            }
+            Ok(()) => upload
+                .complete()
+                .await
+                .map_err(|error| bucket_error(&error)),
+            Err(error) => Err(error),
         };
-        stored.map_err(|error| bucket_error(&error))
+        if stored.is_err()
+            && let Err(error) = upload.abort().await
+        {
+            // The parts take space until the upload is abandoned. Without an answer, the rules of
+            // the bucket have to remove them.
+            tracing::warn!(
+                "an incomplete copy of a backup may be left in the bucket: {}",
+                bucket_error(&error)
+            );
+        }
+        stored.map(drop)
     }
 
     /// Returns the backups in the directory of the bucket, of all databases, oldest first. Other

@@ -13,10 +13,7 @@ use crate::domain::project::SecretHash;
 use crate::http::common::client_address::{Client, Peer};
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::request_body::{self, IncomingBody};
-use crate::operations::instance::{InstanceApi, InstanceReply, InstanceRequest};
-
-/// Maximum bytes of a request body.
-const MAX_BODY_BYTES: usize = 256 << 10;
+use crate::operations::instance::{InstanceApi, InstanceReply, InstanceRequest, MAX_BODY_BYTES};
 
 /// First segments of the paths below that of the API.
 const RESOURCES: [&str; 3] = ["projects", "keys", "users"];

@@ -7,6 +7,9 @@ use std::pin::Pin;
 use bytes::Bytes;
 use http::Method;
 
+/// Maximum bytes of the body of a request: see [limits](crate::docs::limits).
+pub const MAX_BODY_BYTES: usize = 256 << 10;
+
 /// A request whose key was checked.
 pub struct InstanceRequest {
     /// Method.
