@@ -111,7 +111,8 @@ impl Drop for MeasuredServer {
 }
 
 /// Builds the server as `cargo build --release` does, but in `target/bench`, because
-/// `target/release` is for installation. Without a measurement the binary of the tests suffices.
+/// `target/release` is for installation. Without a measurement the binary that the tests have built
+/// suffices, if there is one, even if it is older than the sources.
 fn build_server() -> Result<PathBuf> {
     let target = Path::new(DIRECTORY).parent().ok_or("no target directory")?;
     let (target, profile) = if cfg!(debug_assertions) {

@@ -253,6 +253,8 @@ pub(crate) fn fuzz_within(limit: Duration, examples: &[impl AsRef<[u8]>], target
             cases,
             failure_persistence: None,
             max_shrink_iters: 10_000,
+            // Milliseconds.
+            max_shrink_time: 60_000,
             ..Config::default()
         };
         let next = TestRng::from_seed(RngAlgorithm::ChaCha, &rng.random::<[u8; 32]>());

@@ -33,7 +33,8 @@ pub(crate) fn ignore_poison<G>(result: LockResult<G>) -> G {
     result.unwrap_or_else(PoisonError::into_inner)
 }
 
-#[cfg(test)]
+// Release builds check nothing.
+#[cfg(all(test, debug_assertions))]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -218,7 +218,7 @@ impl Fixture {
         self.server.send(method, path, &headers, b"").await
     }
 
-    /// Returns all that clients without access must not change.
+    /// Returns the checks, channels and windows, which clients without access must not change.
     async fn state(&self) -> String {
         let mut state = String::new();
         for path in [

@@ -50,7 +50,6 @@ fn a_migration_survives_a_power_cut_at_any_point() {
             if !disk.has_lost_power() {
                 break;
             }
-            cuts += 1;
             disk.power_on(&rng);
             let engine = open_at(&disk, now).unwrap();
             assert_eq!(
@@ -58,6 +57,7 @@ fn a_migration_survives_a_power_cut_at_any_point() {
                 expected,
                 "layout {layout}, power cut after {cuts} changes"
             );
+            cuts += 1;
         }
         println!("layout {layout}: {cuts} power cuts");
         // A migration is a transaction of several writes and syncs.

@@ -29,7 +29,6 @@ fn fuzz_schedules() {
         let Ok(schedule) = Schedule::parse(text) else {
             return;
         };
-        // The text of a schedule is a schedule with the same times.
         let again = Schedule::parse(schedule.text()).unwrap();
         let start = moment("2026-03-29T00:59:30Z");
         for zone in &zones {
@@ -38,7 +37,11 @@ fn fuzz_schedules() {
                 next.is_sorted() && next.iter().all(|time| *time > start),
                 "{next:?}"
             );
-            assert_eq!(next.first().copied(), again.next_after(start, zone));
+            let mut time = start;
+            for next in &next {
+                time = again.next_after(time, zone).unwrap();
+                assert_eq!(time, *next);
+            }
         }
         assert!(!schedule.describe().is_empty());
     });
