@@ -22,6 +22,7 @@ use serde_json::json;
 
 use crate::support::server::{TestProject, TestResponse, TestServer, new_project};
 use crate::web::browser::{PASSWORD, owner, signed_in};
+use crate::web::project_uuid;
 
 const INSTANCE_KEY: &str = "a1b2c3d4e5f6a7b8c9d0e1f2a3b4c5d6";
 const METRICS_TOKEN: &str = "a token for the metrics of this server";
@@ -153,14 +154,7 @@ impl Fixture {
         let path = format!("/api/v3/checks/{uuid}");
         let shown = server.send("GET", &path, &read_only, b"").await.json();
         Objects {
-            project: server.handle.with_state(|state| {
-                state
-                    .project(server.main.id)
-                    .unwrap()
-                    .project
-                    .uuid
-                    .to_string()
-            }),
+            project: project_uuid(server),
             check: uuid.to_owned(),
             unique_key: shown["unique_key"].as_str().unwrap().to_owned(),
             channel: create("/channels", channel).await,

@@ -50,7 +50,7 @@ async fn browse(
     server.raw(head.as_bytes()).await
 }
 
-fn project_uuid(server: &TestServer) -> String {
+pub(crate) fn project_uuid(server: &TestServer) -> String {
     server.handle.with_state(|state| {
         state
             .project(server.main.id)
