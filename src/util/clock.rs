@@ -181,8 +181,8 @@ impl ManualClock {
         self.set(now.plus_secs(secs));
     }
 
-    /// Unlocks the time and calls the callbacks, which may lock what others hold while they read
-    /// the time.
+    /// Unlocks the time and calls the callbacks, which may take locks that other threads hold while
+    /// they read the time.
     fn report_move(time: MutexGuard<'_, ManualTime>) {
         let callbacks = time.callbacks.clone();
         drop(time);

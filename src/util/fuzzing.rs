@@ -17,10 +17,11 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::util::clock::Clock;
 
+/// Number of inputs of each test in `cargo test`.
 const DEFAULT_INPUTS: u32 = 500;
-/// Inputs between two looks at the clock.
+/// Number of inputs between two readings of the clock.
 const INPUTS_PER_ROUND: u32 = 2_000;
-/// Longest input in bytes.
+/// Maximum length of an input in bytes.
 const MAX_INPUT_BYTES: usize = 16 << 10;
 
 /// Bytes that parsers tend to handle wrongly.

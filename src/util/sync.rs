@@ -1,8 +1,8 @@
 //! Locks that outlive a panic, and whose order is checked.
 //!
 //! In a debug build, [`tracing_mutex`] records the order in which threads lock, and panics if two
-//! locks are ever locked in both orders, or one twice by the same thread: that could deadlock, also
-//! if it did not. In a release build these are the locks of the standard library.
+//! locks are ever taken in both orders, or one twice by the same thread: that may deadlock, even if
+//! it does not in this run. In a release build these are the locks of the standard library.
 //!
 //! No thread panics in the middle of a change to shared data, so the data behind a poisoned lock is
 //! valid.
