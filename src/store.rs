@@ -12,6 +12,7 @@ mod check;
 mod chunks;
 mod damaged_range;
 mod declared;
+mod file_space;
 mod flip;
 mod follower;
 mod inspection;

@@ -13,6 +13,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use super::file_space::FileSpace;
 use super::log::{BackendLog, MemoryLog};
 use super::storage::Storage;
 use super::{ProgressReporter, StoreError, catch_panic};
@@ -189,7 +190,12 @@ impl Medium {
                 let file =
                     FileBackend::new(file).map_err(|error| self.explain_error(error.into()))?;
                 (
-                    Storage::new(Arc::new(file), Some(file_clone), mark, progress),
+                    Storage::new(
+                        Arc::new(file),
+                        Some(FileSpace::new(file_clone)),
+                        mark,
+                        progress,
+                    ),
                     Some(id),
                 )
             }

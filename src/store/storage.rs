@@ -7,7 +7,6 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use redb::{BackendError, StorageBackend};
 
 use super::ProgressReporter;
+use super::file_space::FileSpace;
 use super::medium::LostWritesMark;
 
 use crate::util::sync::{Mutex, MutexGuard, lock};
@@ -36,8 +36,8 @@ pub(super) struct Storage(Arc<StorageInner>);
 #[derive(Debug)]
 struct StorageInner {
     backend: Arc<dyn StorageBackend>,
-    /// File behind the backend, if it is one.
-    file: Option<File>,
+    /// Space of the file behind the backend, if it is one.
+    space: Option<FileSpace>,
     /// True if the file may grow without reserving disk space.
     grows_sparsely: AtomicBool,
     /// Mark that is set once writes may be lost.
@@ -63,7 +63,7 @@ struct StorageInner {
 impl Storage {
     pub(super) fn new(
         backend: Arc<dyn StorageBackend>,
-        file: Option<File>,
+        space: Option<FileSpace>,
         lost_writes: LostWritesMark,
         progress: &ProgressReporter,
     ) -> io::Result<Self> {
@@ -77,7 +77,7 @@ impl Storage {
         let retried = AtomicU64::new(0);
         Ok(Self(Arc::new(StorageInner {
             backend,
-            file,
+            space,
             grows_sparsely: AtomicBool::new(false),
             lost_writes,
             len,
@@ -108,7 +108,8 @@ impl Storage {
         self.0.may_have_lost_writes.load(Ordering::Relaxed)
     }
 
-    /// Lets the file grow without reserving disk space, from now on.
+    /// Lets the file grow without reserving disk space, from now on, and leaves its holes as they
+    /// are.
     pub(super) fn grow_sparsely(&self) {
         self.0.grows_sparsely.store(true, Ordering::Relaxed);
     }
@@ -215,10 +216,12 @@ impl StorageBackend for Storage {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        if let Some(file) = &self.0.file
-            && !self.0.grows_sparsely.load(Ordering::Relaxed)
-        {
-            self.record_write_result(allocate(file, self.expected_len(), len))?;
+        let former_len = self.expected_len();
+        if let Some(space) = &self.0.space {
+            if !self.grows_sparsely() {
+                self.record_write_result(space.reserve(former_len..len))?;
+            }
+            space.record_length(former_len, len);
         }
         self.record_write_result(self.0.backend.set_len(len))?;
         self.0.len.store(len, Ordering::Relaxed);
@@ -234,12 +237,18 @@ impl StorageBackend for Storage {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if let Some(space) = &self.0.space
+            && !self.grows_sparsely()
+        {
+            let range = offset..offset + data.len() as u64;
+            self.record_write_result(space.fill(range, self.expected_len()))?;
+        }
         self.record_write_result(self.0.backend.write(offset, data))
     }
 
     fn close(&self) -> io::Result<()> {
         // A backend of a test is used again.
-        if self.0.file.is_some() {
+        if self.0.space.is_some() {
             self.0.backend.close()
         } else {
             Ok(())
@@ -273,29 +282,6 @@ impl StorageBackend for Storage {
     fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
         self.0.backend.query_lock_range(start, end)
     }
-}
-
-/// Reserves the disk space by which a file is to grow. A full disk then fails here. Otherwise it
-/// would fail at a later write in the middle of the file, and then nothing could be changed any
-/// more, not even to free space.
-fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    if to > from {
-        use rustix::fs::{FallocateFlags, fallocate};
-        use rustix::io::Errno;
-        match fallocate(file, FallocateFlags::empty(), from, to - from) {
-            // On a file system without this feature the file grows without a reservation.
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
-            Err(error) => {
-                // A part of the space may have been reserved.
-                file.set_len(from)?;
-                return Err(error.into());
-            }
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (file, from, to);
-    Ok(())
 }
 
 /// True if a write failed because the disk is full.

@@ -1,0 +1,192 @@
+//! Space of the database file: reserved when the file grows, and filled with zeros before it is
+//! used.
+//!
+//! A file system marks reserved space as unwritten, and has to change that mark after it has written
+//! data there. If the change fails, because the disk fails at that moment, ext4 reports no error to
+//! `fdatasync`, and the data are zeros later. Where zeros were written and synced before, the mark
+//! does not exist.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+
+use crate::util::sync::{Mutex, lock};
+
+/// Size of the parts of the file that are filled at once, in bytes. Each part costs one sync.
+const PART_BYTES: u64 = 4 << 20;
+
+/// Number of zeros that are written at a time.
+const ZEROS_BYTES: usize = 256 << 10;
+
+/// Space of a file.
+#[derive(Debug)]
+pub(super) struct FileSpace {
+    file: File,
+    /// Numbers of the parts without holes.
+    filled: Mutex<BTreeSet<u64>>,
+}
+
+impl FileSpace {
+    pub(super) fn new(file: File) -> Self {
+        Self {
+            file,
+            filled: Mutex::default(),
+        }
+    }
+
+    /// Reserves the disk space by which the file is to grow. A full disk then fails here. Otherwise
+    /// it would fail at a later write in the middle of the file, and then nothing could be changed
+    /// any more, not even to free space.
+    pub(super) fn reserve(&self, range: Range<u64>) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if !range.is_empty() {
+            use rustix::fs::{FallocateFlags, fallocate};
+            let len = range.end - range.start;
+            match fallocate(&self.file, FallocateFlags::empty(), range.start, len) {
+                // On a file system without this feature the file grows without a reservation.
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+                Err(error) => {
+                    // A part of the space may have been reserved.
+                    self.file.set_len(range.start)?;
+                    return Err(error.into());
+                }
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = range;
+        Ok(())
+    }
+
+    /// Records that the file has another length now. The part at its former or new end may have
+    /// holes again.
+    pub(super) fn record_length(&self, former_len: u64, len: u64) {
+        let end = former_len.min(len) / PART_BYTES;
+        lock(&self.filled).split_off(&end);
+    }
+
+    /// Fills all holes of the parts that contain this range with zeros, and syncs them. Data in
+    /// these parts are not changed. `len` is the length of the file.
+    pub(super) fn fill(&self, range: Range<u64>, len: u64) -> io::Result<()> {
+        let first = range.start / PART_BYTES;
+        let last = range.end.saturating_sub(1) / PART_BYTES;
+        // The lock is kept: nothing is written into a hole between its search and its filling.
+        let mut filled = lock(&self.filled);
+        for part in first..=last {
+            if filled.contains(&part) {
+                continue;
+            }
+            let start = part * PART_BYTES;
+            if fill_holes(&self.file, start..(start + PART_BYTES).min(len))? {
+                self.file.sync_data()?;
+            }
+            filled.insert(part);
+        }
+        Ok(())
+    }
+}
+
+/// Writes zeros into the holes of this range. Returns true if there were any.
+fn fill_holes(file: &File, range: Range<u64>) -> io::Result<bool> {
+    let zeros = vec![0; ZEROS_BYTES];
+    let mut was_filled = false;
+    let mut position = range.start;
+    while let Some(hole) = next_hole(file, position..range.end)? {
+        let mut offset = hole.start;
+        while offset < hole.end {
+            let count = usize::try_from(hole.end - offset)
+                .map_or(ZEROS_BYTES, |rest| rest.min(ZEROS_BYTES));
+            file.write_all_at(zeros.get(..count).unwrap_or_default(), offset)?;
+            offset += count as u64;
+        }
+        was_filled = true;
+        position = hole.end;
+    }
+    Ok(was_filled)
+}
+
+/// Returns the first hole in this range: space without data, reserved or not.
+fn next_hole(file: &File, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+    if range.is_empty() {
+        return Ok(None);
+    }
+    let start = match seek(file, SeekFrom::Hole(range.start)) {
+        Ok(start) if start < range.end => start,
+        // The file ends before this range, or its file system reports no holes.
+        Ok(_) | Err(Errno::NXIO | Errno::INVAL | Errno::OPNOTSUPP) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let end = match seek(file, SeekFrom::Data(start)) {
+        Ok(end) => end.min(range.end),
+        // No data follow.
+        Err(Errno::NXIO) => range.end,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Some(start..end))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt as _;
+
+    use super::*;
+
+    /// Returns a file of this length that has no data, and its space.
+    fn empty_file(len: u64) -> (File, FileSpace) {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(len).unwrap();
+        let space = FileSpace::new(file.try_clone().unwrap());
+        (file, space)
+    }
+
+    fn holes(file: &File, len: u64) -> Vec<Range<u64>> {
+        let mut holes = Vec::new();
+        let mut position = 0;
+        while let Some(hole) = next_hole(file, position..len).unwrap() {
+            position = hole.end;
+            holes.push(hole);
+        }
+        holes
+    }
+
+    #[test]
+    fn a_part_has_no_holes_after_its_first_use_and_keeps_its_data() {
+        let len = 3 * PART_BYTES;
+        let (file, space) = empty_file(len);
+        let data = [7; 4096];
+        file.write_all_at(&data, PART_BYTES + 8192).unwrap();
+        space.fill(PART_BYTES..PART_BYTES + 1, len).unwrap();
+        assert_eq!(
+            holes(&file, len),
+            [0..PART_BYTES, 2 * PART_BYTES..len],
+            "only the second part is filled"
+        );
+        let mut read = [0; 4096];
+        file.read_exact_at(&mut read, PART_BYTES + 8192).unwrap();
+        assert_eq!(read, data);
+        space.fill(PART_BYTES - 1..2 * PART_BYTES + 1, len).unwrap();
+        assert_eq!(holes(&file, len), []);
+        assert_eq!(file.metadata().unwrap().len(), len);
+    }
+
+    #[test]
+    fn the_last_part_is_filled_again_after_the_file_has_grown() {
+        let (len, grown) = (PART_BYTES / 2, PART_BYTES);
+        let (file, space) = empty_file(len);
+        space.fill(0..1, len).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), len);
+        space.reserve(len..grown).unwrap();
+        space.record_length(len, grown);
+        assert_eq!(
+            holes(&file, grown),
+            [len..grown],
+            "reserved space is a hole"
+        );
+        space.fill(0..1, grown).unwrap();
+        assert_eq!(holes(&file, grown), []);
+    }
+}
