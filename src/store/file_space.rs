@@ -1,18 +1,18 @@
 //! Space of the database file: reserved when the file grows, and filled with zeros before it is
 //! used.
 //!
-//! A file system marks reserved space as unwritten, and has to change that mark after it has written
-//! data there. If the change fails, because the disk fails at that moment, ext4 reports no error to
-//! `fdatasync`, and the data are zeros later. Where zeros were written and synced before, the mark
-//! does not exist.
+//! ext4 marks reserved space as unwritten, and changes that mark after it has written data there. If
+//! it cannot, because the disk fails at that moment, `fdatasync` may report no error, and the data
+//! are zeros after the next mount. Therefore zeros are written first, and the mark is examined.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
-use rustix::fs::{SeekFrom, seek};
+use rustix::fs::{Advice, SeekFrom, fadvise, seek};
 use rustix::io::Errno;
 
 use crate::util::sync::{Mutex, lock};
@@ -27,6 +27,8 @@ const ZEROS_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct FileSpace {
     file: File,
+    /// True if space has to be filled before it is used.
+    needs_filling: bool,
     /// Numbers of the parts without holes.
     filled: Mutex<BTreeSet<u64>>,
 }
@@ -34,6 +36,7 @@ pub(super) struct FileSpace {
 impl FileSpace {
     pub(super) fn new(file: File) -> Self {
         Self {
+            needs_filling: is_on_ext4(&file),
             file,
             filled: Mutex::default(),
         }
@@ -69,9 +72,21 @@ impl FileSpace {
         lock(&self.filled).split_off(&end);
     }
 
-    /// Fills all holes of the parts that contain this range with zeros, and syncs them. Data in
-    /// these parts are not changed. `len` is the length of the file.
-    pub(super) fn fill(&self, range: Range<u64>, len: u64) -> io::Result<()> {
+    /// Fills all holes of the parts that contain this range with zeros, and syncs them, where the
+    /// file system requires it. Data in these parts are not changed. `len` is the length of the
+    /// file.
+    ///
+    /// # Errors
+    /// Returns an error if a write or the sync fails, or if the space is still marked as unwritten.
+    pub(super) fn fill(
+        &self,
+        range: Range<u64>,
+        len: u64,
+        sync: impl Fn() -> io::Result<()>,
+    ) -> io::Result<()> {
+        if !self.needs_filling {
+            return Ok(());
+        }
         let first = range.start / PART_BYTES;
         let last = range.end.saturating_sub(1) / PART_BYTES;
         // The lock is kept: nothing is written into a hole between its search and its filling.
@@ -81,13 +96,40 @@ impl FileSpace {
                 continue;
             }
             let start = part * PART_BYTES;
-            if fill_holes(&self.file, start..(start + PART_BYTES).min(len))? {
-                self.file.sync_data()?;
+            let part_range = start..(start + PART_BYTES).min(len);
+            if fill_holes(&self.file, part_range.clone())? {
+                sync()?;
+                verify_filled(&self.file, part_range)?;
             }
             filled.insert(part);
         }
         Ok(())
     }
+}
+
+/// Returns an error if the file system still has a part of this range as unwritten.
+fn verify_filled(file: &File, range: Range<u64>) -> io::Result<()> {
+    // Unwritten space counts as data while the page cache has its pages.
+    let len = NonZeroU64::new(range.end - range.start);
+    fadvise(file, range.start, len, Advice::DontNeed)?;
+    match next_hole(file, range)? {
+        Some(hole) => Err(io::Error::other(format!(
+            "the file system lost the zeros written to bytes {} to {} of the database",
+            hole.start, hole.end
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn is_on_ext4(file: &File) -> bool {
+    const EXT4_MAGIC: u64 = 0xef53;
+    rustix::fs::fstatfs(file).is_ok_and(|stat| u64::try_from(stat.f_type) == Ok(EXT4_MAGIC))
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn is_on_ext4(_file: &File) -> bool {
+    false
 }
 
 /// Writes zeros into the holes of this range. Returns true if there were any.
@@ -135,11 +177,14 @@ mod tests {
 
     use super::*;
 
-    /// Returns a file of this length that has no data, and its space.
+    /// Returns a file of this length that has no data, and its space, as if it was on ext4.
     fn empty_file(len: u64) -> (File, FileSpace) {
         let file = tempfile::tempfile().unwrap();
         file.set_len(len).unwrap();
-        let space = FileSpace::new(file.try_clone().unwrap());
+        let space = FileSpace {
+            needs_filling: true,
+            ..FileSpace::new(file.try_clone().unwrap())
+        };
         (file, space)
     }
 
@@ -159,7 +204,9 @@ mod tests {
         let (file, space) = empty_file(len);
         let data = [7; 4096];
         file.write_all_at(&data, PART_BYTES + 8192).unwrap();
-        space.fill(PART_BYTES..PART_BYTES + 1, len).unwrap();
+        space
+            .fill(PART_BYTES..PART_BYTES + 1, len, || file.sync_data())
+            .unwrap();
         assert_eq!(
             holes(&file, len),
             [0..PART_BYTES, 2 * PART_BYTES..len],
@@ -168,7 +215,9 @@ mod tests {
         let mut read = [0; 4096];
         file.read_exact_at(&mut read, PART_BYTES + 8192).unwrap();
         assert_eq!(read, data);
-        space.fill(PART_BYTES - 1..2 * PART_BYTES + 1, len).unwrap();
+        space
+            .fill(PART_BYTES - 1..2 * PART_BYTES + 1, len, || file.sync_data())
+            .unwrap();
         assert_eq!(holes(&file, len), []);
         assert_eq!(file.metadata().unwrap().len(), len);
     }
@@ -177,7 +226,7 @@ mod tests {
     fn the_last_part_is_filled_again_after_the_file_has_grown() {
         let (len, grown) = (PART_BYTES / 2, PART_BYTES);
         let (file, space) = empty_file(len);
-        space.fill(0..1, len).unwrap();
+        space.fill(0..1, len, || file.sync_data()).unwrap();
         assert_eq!(file.metadata().unwrap().len(), len);
         space.reserve(len..grown).unwrap();
         space.record_length(len, grown);
@@ -186,7 +235,21 @@ mod tests {
             [len..grown],
             "reserved space is a hole"
         );
-        space.fill(0..1, grown).unwrap();
+        space.fill(0..1, grown, || file.sync_data()).unwrap();
         assert_eq!(holes(&file, grown), []);
+    }
+
+    #[test]
+    fn lost_zeros_are_an_error() {
+        let (_, space) = empty_file(PART_BYTES);
+        let lose_zeros = || {
+            space.file.set_len(4096)?;
+            space.file.set_len(PART_BYTES)
+        };
+        space.fill(0..1, PART_BYTES, lose_zeros).unwrap_err();
+        // It is filled by the next attempt.
+        let sync = || space.file.sync_data();
+        space.fill(0..1, PART_BYTES, sync).unwrap();
+        assert_eq!(holes(&space.file, PART_BYTES), []);
     }
 }

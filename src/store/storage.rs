@@ -241,7 +241,8 @@ impl StorageBackend for Storage {
             && !self.grows_sparsely()
         {
             let range = offset..offset + data.len() as u64;
-            self.record_write_result(space.fill(range, self.expected_len()))?;
+            let filled = space.fill(range, self.expected_len(), || self.sync_data());
+            self.record_write_result(filled)?;
         }
         self.record_write_result(self.0.backend.write(offset, data))
     }

@@ -29,7 +29,7 @@ use crate::config::{ALLOW_ALL, parse_document};
 use crate::support::engine::TestEngine;
 
 /// Layouts whose files have these contents.
-pub(super) const LAYOUTS_WITH_IMPORTS: [&str; 3] = ["11", "12", "16"];
+pub(super) const LAYOUTS_WITH_IMPORTS: [&str; 5] = ["11", "12", "16", "17", "18"];
 
 const SECRET: &str = "s3cret-of-the-old-server";
 /// Keys: one imported together with its plain text, one imported as a digest and used since, and

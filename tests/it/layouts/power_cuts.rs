@@ -6,8 +6,8 @@ use crate::support::disk::Disk;
 use crate::support::engine::TestEngine;
 use crate::support::seeded_rng::SeededRng;
 
-/// Layouts with a database alone. Migrations write no journal.
-const LAYOUTS_WITHOUT_JOURNAL: [&str; 4] = ["1", "2", "11", "12"];
+/// Layouts that are migrated: all but the newest.
+const OLD_LAYOUTS: [&str; 6] = ["1", "2", "11", "12", "16", "17"];
 
 /// Opens a database, which migrates it. `None` if the power fails meanwhile.
 fn open_at(disk: &Disk, now: overdue::domain::timestamp::Timestamp) -> Option<TestEngine> {
@@ -26,25 +26,32 @@ fn open_at(disk: &Disk, now: overdue::domain::timestamp::Timestamp) -> Option<Te
     }
 }
 
-fn disk_with(bytes: &[u8]) -> Disk {
+/// Disk of a killed server: its database, and its journal if it had one.
+fn disk_of(directory: &Path) -> Disk {
     let disk = Disk::default();
-    disk.replace_bytes(bytes.to_vec());
+    disk.replace_bytes(std::fs::read(directory.join(FILE_NAME)).unwrap());
+    if let Ok(journal) = std::fs::read(directory.join(JOURNAL_NAME)) {
+        disk.replace_journal(journal);
+    }
     disk
 }
 
 #[test]
 fn a_migration_survives_a_power_cut_at_any_point() {
     let rng = SeededRng::seeded(1);
-    for layout in LAYOUTS_WITHOUT_JOURNAL {
-        let directory = Path::new(LAYOUTS).join(layout);
-        let bytes = std::fs::read(directory.join(FILE_NAME)).unwrap();
-        let answers = std::fs::read_to_string(directory.join("answers.jsonl")).unwrap();
+    let newest = std::fs::read_dir(LAYOUTS).unwrap().count() - 1;
+    assert_eq!(newest, OLD_LAYOUTS.len(), "a layout is not migrated here");
+    for layout in OLD_LAYOUTS {
+        let layout_directory = Path::new(LAYOUTS).join(layout);
+        let directory = tempfile::tempdir().unwrap();
+        copy_layout(&layout_directory, directory.path());
+        let answers = std::fs::read_to_string(layout_directory.join("answers.jsonl")).unwrap();
         let now = answers.lines().next().unwrap().parse().unwrap();
         let now = overdue::domain::timestamp::Timestamp::from_micros(now);
-        let expected = visible_state(&open_at(&disk_with(&bytes), now).unwrap());
+        let expected = visible_state(&open_at(&disk_of(directory.path()), now).unwrap());
         let mut cuts = 0;
         loop {
-            let disk = disk_with(&bytes);
+            let disk = disk_of(directory.path());
             disk.lose_power_after(cuts);
             drop(open_at(&disk, now));
             if !disk.has_lost_power() {

@@ -292,6 +292,11 @@ impl Disk {
         self.lock_state().database = FileState::with_bytes(bytes);
     }
 
+    /// Replaces the contents of the journal.
+    pub(crate) fn replace_journal(&self, bytes: Vec<u8>) {
+        self.lock_state().journal = FileState::with_bytes(bytes);
+    }
+
     /// Ends all faults.
     pub(crate) fn heal(&self) {
         self.lock_state().fault = None;
