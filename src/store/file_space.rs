@@ -1,9 +1,13 @@
 //! Space of the database file: reserved when the file grows, and filled with zeros before it is
 //! used.
 //!
-//! ext4 marks reserved space as unwritten, and changes that mark after it has written data there. If
-//! it cannot, because the disk fails at that moment, `fdatasync` may report no error, and the data
-//! are zeros after the next mount. Therefore zeros are written first, and the mark is examined.
+//! ext4 marks reserved space as unwritten, and changes that mark after it has written data there.
+//! If it cannot, because the disk fails at that moment, `fdatasync` may report no error, and the
+//! data are zeros after the next mount. Therefore zeros are written first, and the mark is examined.
+//!
+//! After the first write to unwritten space has failed, ext4 takes the pages in its cache as
+//! written: later writes to them succeed, but the mark stays. Therefore the cache is dropped before
+//! the mark is examined; pages in the cache hide it, too.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -34,12 +38,20 @@ pub(super) struct FileSpace {
 }
 
 impl FileSpace {
-    pub(super) fn new(file: File) -> Self {
-        Self {
-            needs_filling: is_on_ext4(&file),
+    /// Returns the space of a file that no other process writes to.
+    ///
+    /// # Errors
+    /// Returns an error if writes of an earlier process cannot be synced.
+    pub(super) fn new(file: File) -> io::Result<Self> {
+        let needs_filling = is_on_ext4(&file);
+        if needs_filling {
+            file.sync_data()?;
+        }
+        Ok(Self {
+            needs_filling,
             file,
             filled: Mutex::default(),
-        }
+        })
     }
 
     /// Reserves the disk space by which the file is to grow. A full disk then fails here. Otherwise
@@ -97,28 +109,57 @@ impl FileSpace {
             }
             let start = part * PART_BYTES;
             let part_range = start..(start + PART_BYTES).min(len);
+            drop_cached(&self.file, part_range.clone())?;
             if fill_holes(&self.file, part_range.clone())? {
                 sync()?;
-                verify_filled(&self.file, part_range)?;
+                self.verify_written(part_range)?;
             }
             filled.insert(part);
         }
         Ok(())
     }
+
+    /// Writes to this range, which the cache contains, and syncs it, where the file system requires
+    /// it. Writes it again if the first write had no effect.
+    ///
+    /// # Errors
+    /// Returns an error if a write or a sync fails, or if the space is still marked as unwritten.
+    pub(super) fn write_cached(
+        &self,
+        range: Range<u64>,
+        write: impl Fn() -> io::Result<()>,
+        sync: impl Fn() -> io::Result<()>,
+    ) -> io::Result<()> {
+        write()?;
+        if !self.needs_filling {
+            return Ok(());
+        }
+        sync()?;
+        if self.verify_written(range.clone()).is_ok() {
+            return Ok(());
+        }
+        write()?;
+        sync()?;
+        self.verify_written(range)
+    }
+
+    /// Returns an error if the file system still has a part of this range as unwritten.
+    fn verify_written(&self, range: Range<u64>) -> io::Result<()> {
+        drop_cached(&self.file, range.clone())?;
+        match next_hole(&self.file, range)? {
+            Some(hole) => Err(io::Error::other(format!(
+                "the file system lost bytes {} to {} of the database",
+                hole.start, hole.end
+            ))),
+            None => Ok(()),
+        }
+    }
 }
 
-/// Returns an error if the file system still has a part of this range as unwritten.
-fn verify_filled(file: &File, range: Range<u64>) -> io::Result<()> {
-    // Unwritten space counts as data while the page cache has its pages.
+/// Drops synced pages of this range from the cache.
+fn drop_cached(file: &File, range: Range<u64>) -> io::Result<()> {
     let len = NonZeroU64::new(range.end - range.start);
-    fadvise(file, range.start, len, Advice::DontNeed)?;
-    match next_hole(file, range)? {
-        Some(hole) => Err(io::Error::other(format!(
-            "the file system lost the zeros written to bytes {} to {} of the database",
-            hole.start, hole.end
-        ))),
-        None => Ok(()),
-    }
+    Ok(fadvise(file, range.start, len, Advice::DontNeed)?)
 }
 
 #[cfg(target_os = "linux")]
@@ -173,6 +214,7 @@ fn next_hole(file: &File, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::os::unix::fs::FileExt as _;
 
     use super::*;
@@ -183,7 +225,7 @@ mod tests {
         file.set_len(len).unwrap();
         let space = FileSpace {
             needs_filling: true,
-            ..FileSpace::new(file.try_clone().unwrap())
+            ..FileSpace::new(file.try_clone().unwrap()).unwrap()
         };
         (file, space)
     }
@@ -224,7 +266,8 @@ mod tests {
 
     #[test]
     fn the_last_part_is_filled_again_after_the_file_has_grown() {
-        let (len, grown) = (PART_BYTES / 2, PART_BYTES);
+        let len = PART_BYTES / 2;
+        let grown = PART_BYTES;
         let (file, space) = empty_file(len);
         space.fill(0..1, len, || file.sync_data()).unwrap();
         assert_eq!(file.metadata().unwrap().len(), len);
@@ -251,5 +294,26 @@ mod tests {
         let sync = || space.file.sync_data();
         space.fill(0..1, PART_BYTES, sync).unwrap();
         assert_eq!(holes(&space.file, PART_BYTES), []);
+    }
+
+    #[test]
+    fn a_write_without_effect_is_repeated_once() {
+        let (file, space) = empty_file(PART_BYTES);
+        let sync = || file.sync_data();
+        for (failures, is_written) in [(0, true), (1, true), (2, false)] {
+            file.set_len(0).unwrap();
+            file.set_len(PART_BYTES).unwrap();
+            let writes = Cell::new(0);
+            let write = || {
+                writes.set(writes.get() + 1);
+                if writes.get() > failures {
+                    file.write_all_at(&[7; 4096], 4096)
+                } else {
+                    Ok(())
+                }
+            };
+            let written = space.write_cached(4096..8192, write, sync);
+            assert_eq!(written.is_ok(), is_written, "{failures} failures");
+        }
     }
 }

@@ -192,7 +192,7 @@ impl Medium {
                 (
                     Storage::new(
                         Arc::new(file),
-                        Some(FileSpace::new(file_clone)),
+                        Some(FileSpace::new(file_clone).map_err(path_error)?),
                         mark,
                         progress,
                     ),
@@ -295,12 +295,14 @@ impl Medium {
     /// of them.
     pub(super) fn rewrite(&self, progress: &ProgressReporter) -> io::Result<bool> {
         let is_complete = match self {
-            Self::Backend { database, .. } => rewrite_storage(&**database, progress),
+            Self::Backend { database, .. } => rewrite_storage(&**database, None, progress),
             Self::Directory(directory) => {
                 let file = open_database_file(&directory.join(FILE_NAME))?;
                 // No other process may open the file meanwhile.
                 file.try_lock()?;
-                rewrite_storage(&FileBackend::new(file).map_err(io::Error::other)?, progress)
+                let space = FileSpace::new(file.try_clone()?)?;
+                let storage = FileBackend::new(file).map_err(io::Error::other)?;
+                rewrite_storage(&storage, Some(&space), progress)
             }
         }?;
         if is_complete {
@@ -311,7 +313,25 @@ impl Medium {
 }
 
 /// Rewrites storage in place. Unreadable pages are left as they are; false if there are any.
-fn rewrite_storage(storage: &dyn StorageBackend, progress: &ProgressReporter) -> io::Result<bool> {
+fn rewrite_storage(
+    storage: &dyn StorageBackend,
+    space: Option<&FileSpace>,
+    progress: &ProgressReporter,
+) -> io::Result<bool> {
+    let write = |offset: u64, bytes: &[u8]| {
+        // Parts that were never written still take no space.
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        let write = || storage.write(offset, bytes);
+        match space {
+            Some(space) => {
+                let range = offset..offset + bytes.len() as u64;
+                space.write_cached(range, write, || storage.sync_data())
+            }
+            None => write(),
+        }
+    };
     let len = storage.len()?;
     let mut is_complete = true;
     let mut chunk = vec![0; REWRITE_BYTES];
@@ -322,7 +342,7 @@ fn rewrite_storage(storage: &dyn StorageBackend, progress: &ProgressReporter) ->
             0,
         );
         if storage.read(offset, &mut chunk).is_ok() {
-            write_unless_empty(storage, offset, &chunk)?;
+            write(offset, &chunk)?;
             continue;
         }
         let mut unreadable = 0;
@@ -331,7 +351,7 @@ fn rewrite_storage(storage: &dyn StorageBackend, progress: &ProgressReporter) ->
             .zip(chunk.chunks_mut(PAGE_BYTES))
         {
             match storage.read(page_offset, page) {
-                Ok(()) => write_unless_empty(storage, page_offset, page)?,
+                Ok(()) => write(page_offset, page)?,
                 Err(_) => unreadable += page.len(),
             }
         }
@@ -343,15 +363,6 @@ fn rewrite_storage(storage: &dyn StorageBackend, progress: &ProgressReporter) ->
     }
     storage.sync_data()?;
     Ok(is_complete)
-}
-
-/// Writes bytes unless all are zero, so that parts that were never written still take no space.
-fn write_unless_empty(storage: &dyn StorageBackend, offset: u64, bytes: &[u8]) -> io::Result<()> {
-    if bytes.iter().any(|byte| *byte != 0) {
-        storage.write(offset, bytes)
-    } else {
-        Ok(())
-    }
 }
 
 /// Opens an existing file. An empty file is an error and does not become a new database: it may
