@@ -36,8 +36,9 @@ use crate::http::common::connection_state::{ClientWait, ConnectionState};
 pub use crate::http::common::ping_path::creating_ping_url;
 use crate::http::common::reply::{self, HttpError};
 pub use crate::http::common::request::{BaseUrl, BaseUrlError};
-use crate::http::common::request_body::{BODY_BUDGET_BYTES, IncomingBody};
+use crate::http::common::request_body::{BodyBudget, IncomingBody};
 use crate::http::common::response_body::ResponseWriter;
+use crate::http::common::work_owner::WorkOwner;
 use crate::metrics::ConnectionProtocol;
 use crate::runtime::accept::{ClientListener, accept_connections, wait_for_stop};
 use crate::runtime::blocking_threads::BlockingThreads;
@@ -153,7 +154,7 @@ pub(crate) struct ServerState {
     pub(crate) response_writer: ResponseWriter,
     pub(crate) config: HttpConfig,
     pub(crate) api: api::ApiState,
-    body_budget: ByteBudget,
+    body_budget: BodyBudget,
     header_budget: ByteBudget,
     badge_counts: Arc<badge::BadgeCountCache>,
     /// Dashboard, if it is enabled.
@@ -194,7 +195,7 @@ impl HttpServer {
             dashboard,
             config,
             api,
-            body_budget: ByteBudget::new(BODY_BUDGET_BYTES),
+            body_budget: BodyBudget::new(),
             header_budget: ByteBudget::new(HEADER_BUDGET_BYTES),
             badge_counts: Arc::default(),
             connection_limit,
@@ -473,12 +474,16 @@ impl ServerState {
     pub(crate) async fn run_sized<T: Send + 'static>(
         &self,
         bytes: usize,
+        owner: WorkOwner,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
         if bytes <= MAX_INLINE_BYTES {
             Ok(work())
         } else {
-            self.response_writer.run_blocking(work).await
+            self.response_writer
+                .for_owner(owner)
+                .run_blocking(work)
+                .await
         }
     }
 }

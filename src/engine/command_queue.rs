@@ -16,7 +16,7 @@ pub(super) const MAX_COMMANDS: usize = 8192;
 /// Maximum number of commands that a batch may defer to the next one. Lower than the length of the
 /// queue, so that new commands still fit.
 const MAX_DEFERRED_COMMANDS: usize = MAX_COMMANDS / 4;
-/// Maximum number of bytes of small commands that wait.
+/// Maximum number of bytes of small commands that wait. Light ones are accepted beyond it.
 const MAX_SMALL_BYTES: usize = 64 << 20;
 /// Maximum number of bytes of small commands that the writer takes at once, so that no commit takes
 /// long. Light commands are taken in addition.
@@ -133,7 +133,8 @@ impl CommandQueue {
         let is_full = if is_large {
             contents.large_bytes > 0 && contents.large_bytes + bytes > MAX_LARGE_BYTES
         } else {
-            contents.small.len() >= MAX_COMMANDS || contents.small_bytes + bytes > MAX_SMALL_BYTES
+            contents.small.len() >= MAX_COMMANDS
+                || bytes > LIGHT_COMMAND_BYTES && contents.small_bytes + bytes > MAX_SMALL_BYTES
         };
         if is_full {
             return Err(Unavailable::QueueFull);
@@ -455,6 +456,7 @@ mod tests {
             small.len(),
             MAX_SMALL_BYTES / (100_000 + size_of::<PingRequest>())
         );
+        assert!(queue.push(mail(LIGHT_COMMAND_BYTES / 2), None).is_ok());
         // A command above the limit is accepted if it is the only large one. Small ones form no
         // long commit together, and light ones do not wait for it.
         assert!(
@@ -470,14 +472,14 @@ mod tests {
         assert!(
             batches
                 .iter()
-                .all(|(entries, large)| entries.len() <= MAX_BATCH_BYTES / 100_000 + 2 && !large)
+                .all(|(entries, large)| entries.len() <= MAX_BATCH_BYTES / 100_000 + 3 && !large)
         );
         assert_eq!(
             batches
                 .iter()
                 .map(|(entries, _)| entries.len())
                 .sum::<usize>(),
-            small.len() + 1
+            small.len() + 2
         );
         assert!(
             batches[0]

@@ -36,6 +36,8 @@ use crate::http::common::client_address::{Client, Peer};
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::request::BaseUrl;
 use crate::http::common::request_body::{self, IncomingBody};
+use crate::http::common::response_body::ResponseWriter;
+use crate::http::common::work_owner::WorkOwner;
 use crate::store::StoreError;
 use crate::util::token_bucket::{KeyedTokenBuckets, TokenRate};
 use auth::ApiCaller;
@@ -125,19 +127,22 @@ async fn authorize_call<'a>(
     if let Some(Err(error @ HttpError::TooManyRequests(_))) = by_header {
         return Err(error);
     }
+    let owner = WorkOwner::from(match &by_header {
+        Some(Ok(caller)) => Some(caller.project),
+        _ => None,
+    });
+    let quota = server.body_budget.of(owner);
     let body = match rules.verb {
-        Verb::Post | Verb::Put => {
-            request_body::read_whole(body, MAX_BODY_BYTES, &server.body_budget).await?
-        }
+        Verb::Post | Verb::Put => request_body::read_whole(body, MAX_BODY_BYTES, quota).await?,
         // The body has no meaning here. It is read because the next request follows it.
-        Verb::Get | Verb::Delete => request_body::read_prefix(body, 0, &server.body_budget)
+        Verb::Get | Verb::Delete => request_body::read_prefix(body, 0, quota)
             .await
             .unwrap_or_default(),
     };
     let body_length = body.len();
     let parse = rules.parse_body;
     let document = server
-        .run_sized(body_length, move || parse(&body))
+        .run_sized(body_length, owner, move || parse(&body))
         .await??;
     let by_body = || identify(document.api_key().unwrap_or_default().as_bytes());
     let caller = by_header.unwrap_or_else(by_body)?;
@@ -235,6 +240,16 @@ impl ApiCall<'_> {
         }
     }
 
+    /// Owner of the work for this request.
+    fn owner(&self) -> WorkOwner {
+        WorkOwner::Project(self.caller.project)
+    }
+
+    /// Returns a writer of responses whose work counts as that of the caller's project.
+    fn response_writer(&self) -> ResponseWriter {
+        self.server.response_writer.for_owner(self.owner())
+    }
+
     fn view(&self) -> ApiView {
         ApiView {
             base_url: self.server.config.base_url.clone(),
@@ -255,8 +270,7 @@ impl ApiCall<'_> {
                 None => {
                     let handle = handle.clone();
                     let unique = Arc::clone(&self.server.api.unique_keys);
-                    self.server
-                        .response_writer
+                    self.response_writer()
                         .run_blocking(move || unique.search(&handle, project, key))
                         .await?
                         .ok_or(HttpError::NotFound)?
@@ -278,7 +292,10 @@ impl ApiCall<'_> {
             Some(stored) => CheckFields::parse(&document, version, &stored),
             None => CheckFields::parse_new(&document, version),
         };
-        Ok(self.server.run_sized(self.body_length, parse).await??)
+        Ok(self
+            .server
+            .run_sized(self.body_length, self.owner(), parse)
+            .await??)
     }
 }
 

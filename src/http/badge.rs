@@ -20,6 +20,7 @@ use crate::engine::Handle;
 use crate::http::common::badge_link::verified_tag;
 use crate::http::common::badge_path::{BadgeFormat, BadgePath, BadgeStates};
 use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::http::common::work_owner::WorkOwner;
 pub(super) use count_cache::BadgeCountCache;
 
 /// Label of the badge of a check without name and slug. The UUID is never shown, because every
@@ -170,6 +171,7 @@ async fn project_counts(
     let counted = Arc::clone(&server.badge_counts);
     let counts = server
         .response_writer
+        .for_owner(WorkOwner::Project(project))
         .run_blocking(move || counted.count(&handle, project, tag))
         .await?;
     Ok((label, counts))

@@ -13,3 +13,4 @@ pub(crate) mod request;
 pub(crate) mod request_body;
 pub(crate) mod response_body;
 pub(crate) mod unsubscribe_link;
+pub(crate) mod work_owner;

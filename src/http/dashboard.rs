@@ -101,7 +101,9 @@ use crate::engine::Handle;
 use crate::http::common::reply::HttpError;
 use crate::http::common::request::BaseUrl;
 use crate::http::common::response_body::ResponseWriter;
+use crate::http::common::work_owner::WorkOwner;
 use crate::outbound::Outbound;
+use crate::util::keyed_semaphore::KeyedSemaphore;
 use challenges::SignInChallenges;
 use external_sign_in::ExternalSignIn;
 use import::ImportSlot;
@@ -111,6 +113,7 @@ use public_status::StatusPageCache;
 use second_factor_limit::SecondFactorLimit;
 use second_step::PendingSignIns;
 use sign_in_limit::SignInLimit;
+use tokio::time::timeout;
 use undo::UndoHistory;
 
 pub use docs_site::write_docs_site;
@@ -121,7 +124,9 @@ pub use page_routes::{Page, RequiredRight, Scope};
 pub use proxy_auth::{LogoutUrl, ProxyAuth};
 
 /// Maximum number of tasks of the dashboard that run at the same time. Pings do not wait for them.
-const MAX_TASKS: usize = 2;
+const MAX_TASKS: usize = 3;
+/// Maximum number of these tasks for one project, or for one user on pages without a project.
+const MAX_TASKS_PER_OWNER: usize = 2;
 /// Maximum number of tasks that run at the same time for clients that are not signed in. Signed-in
 /// users do not wait for them.
 const MAX_ANONYMOUS_TASKS: usize = 1;
@@ -189,7 +194,7 @@ pub(crate) struct DashboardState {
     config: DashboardConfig,
     base_url: BaseUrl,
     trusted_proxies: Box<[IpNet]>,
-    task_permits: Semaphore,
+    task_permits: KeyedSemaphore<WorkOwner>,
     anonymous_task_permits: Semaphore,
     password_hasher: PasswordHasher,
     sign_in_limit: SignInLimit,
@@ -219,7 +224,7 @@ impl DashboardState {
         base_url: BaseUrl,
         trusted_proxies: &[IpNet],
     ) -> Arc<Self> {
-        let task_permits = Semaphore::new(MAX_TASKS);
+        let task_permits = KeyedSemaphore::per_key(MAX_TASKS_PER_OWNER).with_total(MAX_TASKS);
         let sign_in_limit = SignInLimit::default();
         let pending_sign_ins = PendingSignIns::default();
         let one_time_texts = OneTimeTexts::default();
@@ -258,16 +263,20 @@ impl DashboardState {
     }
 
     /// Runs slow work outside the threads of connections, which answer pings. At most `MAX_TASKS`
-    /// run at a time.
+    /// run at a time, and at most `MAX_TASKS_PER_OWNER` for one owner.
     ///
     /// # Errors
     /// Fails if no permit is free within [`TASK_QUEUE_TIMEOUT`].
     async fn run_blocking<T: Send + 'static>(
         &self,
+        owner: WorkOwner,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
+        let permit = timeout(TASK_QUEUE_TIMEOUT, self.task_permits.acquire(owner)).await;
+        let _permit = permit.map_err(|_| HttpError::Unavailable)?;
         self.response_writer
-            .run_with_permit(&self.task_permits, TASK_QUEUE_TIMEOUT, work)
+            .for_owner(owner)
+            .run_blocking(work)
             .await
     }
 

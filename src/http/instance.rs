@@ -13,6 +13,7 @@ use crate::domain::project::SecretHash;
 use crate::http::common::client_address::{Client, Peer};
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::request_body::{self, IncomingBody};
+use crate::http::common::work_owner::WorkOwner;
 use crate::operations::instance::{InstanceApi, InstanceReply, InstanceRequest, MAX_BODY_BYTES};
 
 /// First segments of the paths below that of the API.
@@ -68,7 +69,8 @@ async fn authorized_reply(
     if SecretHash::of(key) != access.key {
         return Err(HttpError::WrongKey);
     }
-    let body = request_body::read_whole(body, MAX_BODY_BYTES, &server.body_budget).await?;
+    let quota = server.body_budget.of(WorkOwner::Other);
+    let body = request_body::read_whole(body, MAX_BODY_BYTES, quota).await?;
     let path = server.config.base_url.strip_base_path(parts.uri.path());
     let path = path
         .strip_prefix(ApiVersion::OverdueV1.path())

@@ -13,6 +13,7 @@ use crate::domain::project::SecretHash;
 use crate::http::common::client_address::{Client, Peer};
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::response_body::ResponseBody;
+use crate::http::common::work_owner::WorkOwner;
 use crate::metrics::MetricsSnapshot;
 use crate::operations::channel::ChannelStatus;
 use checks::{CheckMetricsText, MetricsScope};
@@ -102,10 +103,14 @@ async fn write_checks(
     server: &ServerState,
     scope: MetricsScope,
 ) -> Result<ResponseBody, HttpError> {
+    let owner = match scope {
+        MetricsScope::AllProjects => WorkOwner::Other,
+        MetricsScope::Project(project) => WorkOwner::Project(project),
+    };
     let mut text = CheckMetricsText::new(server.handle.clone(), scope);
     server
         .response_writer
-        .clone()
+        .for_owner(owner)
         .write_chunked(move |out: &mut String| Ok(text.write(out)))
         .await
 }

@@ -21,6 +21,7 @@ use crate::http::common::ping_path::{PingAction, PingPath};
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::request;
 use crate::http::common::request_body::{self, IncomingBody};
+use crate::http::common::work_owner::WorkOwner;
 use crate::metrics::PingRejection;
 use crate::util::log_limit::LogLimit;
 
@@ -145,7 +146,14 @@ async fn submit_ping(
     let ua = user_agent(&request);
     // Keywords are searched in the beginning of the body even if less is stored.
     let keep = handle.ping_body_limit().max(KEYWORD_SEARCH_BYTES);
-    let body = request_body::read_prefix(request.into_body(), keep, &server.body_budget).await?;
+    let body = request.into_body();
+    let owner = match body.may_be_long() {
+        true => handle
+            .with_state(|state| state.project_of_target(&target))
+            .into(),
+        false => WorkOwner::Other,
+    };
+    let body = request_body::read_prefix(body, keep, server.body_budget.of(owner)).await?;
     let origin = PingOrigin {
         scheme: client.scheme,
         method,

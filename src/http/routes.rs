@@ -17,6 +17,7 @@ use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::request::{self, BaseUrl};
 use crate::http::common::request_body::IncomingBody;
 use crate::http::common::unsubscribe_link::UnsubscribePath;
+use crate::http::common::work_owner::WorkOwner;
 
 /// Resource of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -138,9 +139,9 @@ impl HttpServer {
                 let Some(dashboard) = &server.dashboard else {
                     return refuse(path, &HttpError::NotFound);
                 };
-                let budget = &server.body_budget;
+                let quota = server.body_budget.of(WorkOwner::Other);
                 Box::pin(dashboard::respond_to_logout(
-                    dashboard, budget, provider, request, peer,
+                    dashboard, quota, provider, request, peer,
                 ))
                 .await
             }

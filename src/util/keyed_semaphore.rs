@@ -19,8 +19,31 @@ pub(crate) struct KeyedSemaphore<K> {
 
 /// Permits of one key, until this is dropped.
 pub(crate) struct KeyedPermit {
-    _of_key: Option<OwnedSemaphorePermit>,
-    _of_total: Option<OwnedSemaphorePermit>,
+    of_key: Option<OwnedSemaphorePermit>,
+    of_total: Option<OwnedSemaphorePermit>,
+}
+
+impl KeyedPermit {
+    /// Number of permits.
+    pub(crate) fn count(&self) -> usize {
+        let permits = self.of_key.as_ref();
+        permits.map_or(0, OwnedSemaphorePermit::num_permits)
+    }
+
+    /// Adds permits of the same key.
+    pub(crate) fn merge(&mut self, more: Self) {
+        let pairs = [
+            (&mut self.of_key, more.of_key),
+            (&mut self.of_total, more.of_total),
+        ];
+        for (held, more) in pairs {
+            match (held.as_mut(), more) {
+                (Some(held), Some(more)) => held.merge(more),
+                (None, more) => *held = more,
+                (Some(_), None) => {}
+            }
+        }
+    }
 }
 
 /// Limit that refuses a permit.
@@ -61,26 +84,42 @@ impl<K: Eq + Hash> KeyedSemaphore<K> {
     ///
     /// A call that waits for a busy key holds no permit that other keys could use.
     pub(crate) async fn acquire_many(&self, key: K, permits: usize) -> KeyedPermit {
-        let permits = u32::try_from(permits.min(self.max_per_key)).unwrap_or(u32::MAX);
+        let permits = self.limit_permits(permits);
         let of_key = self.semaphore(key).acquire_many_owned(permits).await;
         let of_total = Arc::clone(&self.total).acquire_many_owned(permits).await;
         // The semaphores are never closed.
         KeyedPermit {
-            _of_key: of_key.ok(),
-            _of_total: of_total.ok(),
+            of_key: of_key.ok(),
+            of_total: of_total.ok(),
         }
     }
 
     /// Takes a permit if one is free.
     pub(crate) fn try_acquire(&self, key: K) -> Result<KeyedPermit, ReachedLimit> {
-        let of_key = self.semaphore(key).try_acquire_owned();
+        self.try_acquire_many(key, 1)
+    }
+
+    /// Takes a number of permits if they are free. More than a key may have count as all permits of
+    /// the key.
+    pub(crate) fn try_acquire_many(
+        &self,
+        key: K,
+        permits: usize,
+    ) -> Result<KeyedPermit, ReachedLimit> {
+        let permits = self.limit_permits(permits);
+        let of_key = self.semaphore(key).try_acquire_many_owned(permits);
         let of_key = of_key.map_err(|_| ReachedLimit::Key)?;
-        let of_total = Arc::clone(&self.total).try_acquire_owned();
+        let of_total = Arc::clone(&self.total).try_acquire_many_owned(permits);
         let of_total = of_total.map_err(|_| ReachedLimit::Total)?;
         Ok(KeyedPermit {
-            _of_key: Some(of_key),
-            _of_total: Some(of_total),
+            of_key: Some(of_key),
+            of_total: Some(of_total),
         })
+    }
+
+    /// Number of permits that a call for this number takes.
+    pub(crate) fn limit_permits(&self, permits: usize) -> u32 {
+        u32::try_from(permits.min(self.max_per_key)).unwrap_or(u32::MAX)
     }
 
     /// Number of permits in use.

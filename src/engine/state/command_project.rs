@@ -5,16 +5,20 @@ use crate::domain::ids::{CheckId, ProjectId};
 use crate::engine::command::{Command, PingTarget};
 
 impl State {
+    /// Returns the project that a ping is for.
+    pub fn project_of_target(&self, target: &PingTarget) -> Option<ProjectId> {
+        match target {
+            PingTarget::Uuid(uuid) => self.check_by_uuid(*uuid).map(|check| check.project),
+            PingTarget::Slug { key, .. } => self.project_by_ping_key(key),
+        }
+    }
+
     /// Returns the project that a command concerns, if it concerns checks of one project only.
     pub fn project_of(&self, command: &Command) -> Option<ProjectId> {
         let of_check = |id: CheckId| self.check(id).map(|check| check.project);
-        let of_target = |target: &PingTarget| match target {
-            PingTarget::Uuid(uuid) => self.check_by_uuid(*uuid).map(|check| check.project),
-            PingTarget::Slug { key, .. } => self.project_by_ping_key(key),
-        };
         match command.unattributed() {
-            Command::Ping(request) => of_target(&request.target),
-            Command::Mail(pings) => of_target(&pings.first()?.target),
+            Command::Ping(request) => self.project_of_target(&request.target),
+            Command::Mail(pings) => self.project_of_target(&pings.first()?.target),
             Command::CreateCheck(request) => Some(request.project),
             Command::UpdateCheck(id, _)
             | Command::PauseCheck(id, _)

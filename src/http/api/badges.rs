@@ -31,8 +31,7 @@ async fn read_list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
     })?;
     let secret = handle.badge_secret().ok_or(HttpError::Unavailable)?;
     let tags = call
-        .server
-        .response_writer
+        .response_writer()
         .run_blocking(move || badge_tags(&handle, project))
         .await?;
     let mut tags = tags.into_iter();
@@ -67,12 +66,7 @@ async fn read_list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
         Ok(false)
     };
     Ok(TaggedList {
-        body: call
-            .server
-            .response_writer
-            .clone()
-            .write_chunked(write)
-            .await?,
+        body: call.response_writer().write_chunked(write).await?,
         valid_until: None,
     })
 }

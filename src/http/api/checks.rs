@@ -53,8 +53,7 @@ async fn read_list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
         .await?;
     let is_short = check_count <= MAX_INLINE_CHECKS;
     let (checks, channels, valid_until) = call
-        .server
-        .response_writer
+        .response_writer()
         .run_if_short(is_short, move || {
             // Copies, so that no ping waits until the response is written.
             let checks = filter.matching_checks(&handle, project, check_count);
@@ -90,10 +89,7 @@ async fn read_list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
             object.end();
             Ok(out)
         };
-        call.server
-            .response_writer
-            .write_whole(is_short, write)
-            .await?
+        call.response_writer().write_whole(is_short, write).await?
     } else {
         let mut checks = checks.into_iter();
         let mut has_begun = false;
@@ -114,11 +110,7 @@ async fn read_list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
             out.push_str("]}");
             Ok(false)
         };
-        call.server
-            .response_writer
-            .clone()
-            .write_chunked(write)
-            .await?
+        call.response_writer().write_chunked(write).await?
     };
     Ok(TaggedList { body, valid_until })
 }

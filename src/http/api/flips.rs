@@ -51,11 +51,7 @@ pub(super) async fn list(
         Ok(false)
     };
     Ok(reply::json(
-        call.server
-            .response_writer
-            .clone()
-            .write_chunked(write)
-            .await?,
+        call.response_writer().write_chunked(write).await?,
     ))
 }
 

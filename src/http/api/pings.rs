@@ -18,7 +18,7 @@ pub(super) async fn list(call: &ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, Ht
 async fn read_list(call: &ApiCall<'_>, check: Check) -> Result<TaggedList, HttpError> {
     let handle = call.handle().clone();
     let view = call.view();
-    let body = call.server.response_writer.write_whole(false, move || {
+    let body = call.response_writer().write_whole(false, move || {
         let pings = handle.pings(&check)?;
         let mut body = String::new();
         let mut object = JsonObject::begin(&mut body);
@@ -39,7 +39,7 @@ pub(super) async fn body(
 ) -> Result<HttpReply, HttpError> {
     let check = call.find_check(uuid).await?;
     let handle = call.handle().clone();
-    let body = call.server.response_writer.write_whole(false, move || {
+    let body = call.response_writer().write_whole(false, move || {
         handle.body(&check, n)?.ok_or(HttpError::NotFound)
     });
     Ok(reply::content("text/plain", body.await?))

@@ -12,8 +12,9 @@ use tokio::time::{Sleep, sleep, timeout};
 
 use super::connection_state::ConnectionState;
 use super::reply::HttpError;
+use super::work_owner::WorkOwner;
 use crate::engine::apply::KEYWORD_SEARCH_BYTES;
-use crate::util::byte_budget::{ByteBudget, BytePermit};
+use crate::util::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 
 /// A body that has not arrived within this time is answered 408.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -30,7 +31,41 @@ const RATE_INTERVAL: Duration = Duration::from_secs(10);
 const MIN_BYTES_PER_INTERVAL: usize = 10_000;
 /// Shared budget in bytes for all arriving bodies, beyond the unbudgeted part of each. Sending a
 /// long body needs no key.
-pub(crate) const BODY_BUDGET_BYTES: usize = 64 << 20;
+const BODY_BUDGET_BYTES: usize = 64 << 20;
+/// Maximum number of these bytes of one owner.
+const BODY_BUDGET_BYTES_PER_OWNER: usize = BODY_BUDGET_BYTES / 2;
+
+/// Budget of bytes for arriving bodies.
+pub(crate) struct BodyBudget(KeyedSemaphore<WorkOwner>);
+
+impl BodyBudget {
+    pub(crate) fn new() -> Self {
+        let per_owner = KeyedSemaphore::per_key(BODY_BUDGET_BYTES_PER_OWNER);
+        Self(per_owner.with_total(BODY_BUDGET_BYTES))
+    }
+
+    /// Part of the budget that this owner may use.
+    pub(crate) fn of(&self, owner: WorkOwner) -> BodyQuota<'_> {
+        BodyQuota {
+            budget: self,
+            owner,
+        }
+    }
+}
+
+/// Part of the budget that one owner may use.
+#[derive(Clone, Copy)]
+pub(crate) struct BodyQuota<'a> {
+    budget: &'a BodyBudget,
+    owner: WorkOwner,
+}
+
+impl BodyQuota<'_> {
+    fn try_acquire(self, bytes: usize) -> Option<KeyedPermit> {
+        let permits = &self.budget.0;
+        permits.try_acquire_many(self.owner, bytes).ok()
+    }
+}
 
 /// Body that is being received. It sets the state of its connection while it waits for more data.
 pub(crate) struct IncomingBody<'a> {
@@ -49,6 +84,12 @@ impl<'a> IncomingBody<'a> {
     /// Returns the bytes of the body as they arrive. The caller limits their number and the time.
     pub(crate) fn into_bytes_stream(self) -> BodyDataStream<Self> {
         self.into_data_stream()
+    }
+
+    /// True if the body may need more than the unbudgeted bytes.
+    pub(crate) fn may_be_long(&self) -> bool {
+        let most = self.inner.size_hint().upper();
+        most.is_none_or(|bytes| bytes > UNBUDGETED_BYTES as u64)
     }
 
     async fn next_frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
@@ -80,7 +121,7 @@ impl Drop for IncomingBody<'_> {
 pub(crate) async fn read_whole(
     body: IncomingBody<'_>,
     most: usize,
-    budget: &ByteBudget,
+    quota: BodyQuota<'_>,
 ) -> Result<Bytes, HttpError> {
     read_body(
         body,
@@ -89,7 +130,7 @@ pub(crate) async fn read_whole(
             max_read: most,
             must_be_whole: true,
         },
-        budget,
+        quota,
     )
     .await
 }
@@ -100,7 +141,7 @@ pub(crate) async fn read_whole(
 pub(crate) async fn read_prefix(
     body: IncomingBody<'_>,
     keep: usize,
-    budget: &ByteBudget,
+    quota: BodyQuota<'_>,
 ) -> Result<Bytes, HttpError> {
     if body.inner.is_end_stream() {
         return Ok(Bytes::new());
@@ -112,7 +153,7 @@ pub(crate) async fn read_prefix(
             max_read: MAX_READ_BYTES.max(keep),
             must_be_whole: false,
         },
-        budget,
+        quota,
     )
     .await
 }
@@ -130,12 +171,12 @@ struct BodyLimits {
 async fn read_body(
     body: IncomingBody<'_>,
     limits: BodyLimits,
-    budget: &ByteBudget,
+    quota: BodyQuota<'_>,
 ) -> Result<Bytes, HttpError> {
     if body.inner.size_hint().lower() > limits.max_read as u64 {
         return Err(HttpError::BodyTooLarge(limits.max_read));
     }
-    timeout(BODY_TIMEOUT, read_frames(body, limits, budget))
+    timeout(BODY_TIMEOUT, read_frames(body, limits, quota))
         .await
         .unwrap_or(Err(HttpError::BodyTimeout))
 }
@@ -144,7 +185,7 @@ async fn read_body(
 async fn read_frames(
     mut body: IncomingBody<'_>,
     limits: BodyLimits,
-    budget: &ByteBudget,
+    quota: BodyQuota<'_>,
 ) -> Result<Bytes, HttpError> {
     let BodyLimits {
         max_kept: mut keep,
@@ -191,7 +232,7 @@ async fn read_frames(
         }
         let mut piece = keep.saturating_sub(length).min(data.len());
         if piece > 0
-            && !BodyBudgetShare::reserve(&mut share, budget, &mut kept, piece, keep.min(announced))
+            && !BodyBudgetShare::reserve(&mut share, quota, &mut kept, piece, keep.min(announced))
         {
             if whole {
                 return Err(HttpError::BodyBudgetExhausted);
@@ -209,7 +250,7 @@ async fn read_frames(
 
 /// Share of one body in the budget.
 struct BodyBudgetShare {
-    permit: BytePermit,
+    permit: KeyedPermit,
     /// Time of the next rate check.
     rate_timer: Pin<Box<Sleep>>,
     /// Bytes since the last rate check.
@@ -223,7 +264,7 @@ impl BodyBudgetShare {
     /// Pieces are copied: each is a part of one read buffer, and would keep all of it in memory.
     fn reserve(
         share: &mut Option<Self>,
-        budget: &ByteBudget,
+        quota: BodyQuota<'_>,
         kept: &mut Vec<u8>,
         piece: usize,
         most: usize,
@@ -242,7 +283,7 @@ impl BodyBudgetShare {
         }));
         let beyond = capacity.saturating_sub(kept.capacity().max(UNBUDGETED_BYTES));
         if beyond > 0 {
-            let Some(permit) = budget.try_acquire(beyond) else {
+            let Some(permit) = quota.try_acquire(beyond) else {
                 return false;
             };
             match share {
@@ -276,6 +317,19 @@ impl BodyBudgetShare {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ids::ProjectId;
+
+    #[test]
+    fn one_owner_leaves_memory_to_others() {
+        let budget = BodyBudget::new();
+        let [one, other] = [1, 2].map(|id| budget.of(WorkOwner::Project(ProjectId(id))));
+        let held: Vec<_> = std::iter::from_fn(|| one.try_acquire(1 << 20)).collect();
+        assert_eq!(held.len(), BODY_BUDGET_BYTES_PER_OWNER >> 20);
+        assert!(other.try_acquire(1 << 20).is_some());
+        assert!(budget.of(WorkOwner::Other).try_acquire(1 << 20).is_some());
+        drop(held);
+        assert!(one.try_acquire(1 << 20).is_some());
+    }
 
     #[tokio::test]
     async fn the_memory_of_a_body_is_within_the_counted_size() {
@@ -287,16 +341,17 @@ mod tests {
             (8191, 1_000_000),
         ] {
             for announced in [whole, usize::MAX] {
-                let budget = ByteBudget::new(BODY_BUDGET_BYTES);
+                let budget = BodyBudget::new();
+                let quota = budget.of(WorkOwner::Other);
                 let mut share = None;
                 let mut kept = Vec::new();
                 while kept.len() < whole {
                     let piece = piece.min(whole - kept.len());
                     assert!(BodyBudgetShare::reserve(
-                        &mut share, &budget, &mut kept, piece, announced
+                        &mut share, quota, &mut kept, piece, announced
                     ));
                     kept.resize(kept.len() + piece, 0);
-                    let counted = BODY_BUDGET_BYTES - budget.free_bytes();
+                    let counted = budget.0.in_use();
                     assert!(
                         kept.capacity() <= UNBUDGETED_BYTES + counted,
                         "{} of {piece} have {}",
@@ -311,7 +366,7 @@ mod tests {
                     );
                 }
                 drop(share);
-                assert_eq!(budget.free_bytes(), BODY_BUDGET_BYTES);
+                assert_eq!(budget.0.in_use(), 0);
             }
         }
     }

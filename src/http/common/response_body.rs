@@ -1,5 +1,5 @@
 //! Long responses. They are written in chunks on threads that handle no pings, with one memory
-//! limit for all slow clients.
+//! limit for all slow clients. Each project or user leaves threads and memory to the others.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,12 +15,19 @@ use tokio::time::timeout;
 
 use super::connection_state::ConnectionState;
 use super::reply::HttpError;
+use super::work_owner::WorkOwner;
 use crate::runtime::blocking_threads::{BlockingTaskError, BlockingThreads};
-use crate::util::byte_budget::{ByteBudget, BytePermit};
+use crate::util::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 
 /// Maximum number of bytes of all responses that are written but not sent. Short ones do not count:
 /// there is at most one per connection.
 const MAX_BUFFERED_BYTES: usize = 64 << 20;
+/// Maximum number of these bytes of one owner.
+const MAX_BUFFERED_BYTES_PER_OWNER: usize = MAX_BUFFERED_BYTES / 2;
+/// Maximum number of blocking threads that work for one owner.
+const MAX_THREADS_PER_OWNER: usize = 2;
+/// Maximum time that work waits for other work of its owner.
+const TURN_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum length of a short response in bytes.
 const MAX_SHORT_BYTES: usize = 16 << 10;
 /// Approximate length of a chunk of a long list in bytes.
@@ -35,13 +42,15 @@ const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub(crate) struct ResponseWriter {
     blocking: Arc<BlockingThreads>,
-    buffer_budget: ByteBudget,
+    buffered_bytes: Arc<KeyedSemaphore<WorkOwner>>,
+    turns: Arc<KeyedSemaphore<WorkOwner>>,
+    owner: WorkOwner,
 }
 
 /// Bytes and their share of the budget, which is released when the last of them is sent.
 struct BudgetedBytes {
     bytes: Vec<u8>,
-    _permit: BytePermit,
+    _permit: KeyedPermit,
 }
 
 impl AsRef<[u8]> for BudgetedBytes {
@@ -59,9 +68,20 @@ impl<W: FnMut(&mut String) -> Result<bool, HttpError> + Send + 'static> ChunkWri
 
 impl ResponseWriter {
     pub(crate) fn new(blocking: Arc<BlockingThreads>) -> Self {
+        let buffered_bytes = KeyedSemaphore::per_key(MAX_BUFFERED_BYTES_PER_OWNER);
         Self {
             blocking,
-            buffer_budget: ByteBudget::new(MAX_BUFFERED_BYTES),
+            buffered_bytes: Arc::new(buffered_bytes.with_total(MAX_BUFFERED_BYTES)),
+            turns: Arc::new(KeyedSemaphore::per_key(MAX_THREADS_PER_OWNER)),
+            owner: WorkOwner::Other,
+        }
+    }
+
+    /// Returns a writer whose work counts as that of this owner.
+    pub(crate) fn for_owner(&self, owner: WorkOwner) -> Self {
+        Self {
+            owner,
+            ..self.clone()
         }
     }
 
@@ -69,7 +89,7 @@ impl ResponseWriter {
     /// blocking thread. If the budget is exhausted, it waits and creates the response a second
     /// time.
     pub(crate) async fn write_whole<M: Into<Vec<u8>>>(
-        &self,
+        self,
         is_short: bool,
         make: impl Fn() -> Result<M, HttpError> + Send + Sync + 'static,
     ) -> Result<ResponseBody, HttpError> {
@@ -77,11 +97,11 @@ impl ResponseWriter {
         let mut permit = None;
         loop {
             let make = Arc::clone(&make);
-            let budget = self.buffer_budget.clone();
+            let writer = self.clone();
             let held = permit.take();
             let result = self
                 .run_if_short(is_short, move || {
-                    make().map(|bytes: Vec<u8>| within_budget(bytes, held, &budget))
+                    make().map(|bytes: Vec<u8>| writer.within_budget(bytes, held))
                 })
                 .await??;
             match result {
@@ -143,9 +163,31 @@ impl ResponseWriter {
     }
 
     /// Waits for budget.
-    async fn reserve(&self, bytes: usize, max_wait: Duration) -> Result<BytePermit, HttpError> {
-        let permit = self.buffer_budget.acquire(bytes, max_wait).await;
-        permit.ok_or(HttpError::Unavailable)
+    async fn reserve(&self, bytes: usize, max_wait: Duration) -> Result<KeyedPermit, HttpError> {
+        let permit = self.buffered_bytes.acquire_many(self.owner, bytes);
+        let permit = timeout(max_wait, permit).await;
+        permit.map_err(|_| HttpError::Unavailable)
+    }
+
+    /// Returns the response, or its length if the budget is exhausted.
+    fn within_budget(
+        &self,
+        bytes: Vec<u8>,
+        held: Option<KeyedPermit>,
+    ) -> Result<ResponseBody, usize> {
+        let length = bytes.len();
+        if length <= MAX_SHORT_BYTES {
+            return Ok(bytes.into());
+        }
+        let needed = self.buffered_bytes.limit_permits(length) as usize;
+        let permit = match held.filter(|held| held.count() >= needed) {
+            Some(held) => held,
+            None => self
+                .buffered_bytes
+                .try_acquire_many(self.owner, length)
+                .map_err(|_| length)?,
+        };
+        Ok(with_permit(bytes, permit).into())
     }
 
     /// Runs work of about a millisecond on this thread: a switch to another thread would take as
@@ -181,6 +223,13 @@ impl ResponseWriter {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
+        let turn = timeout(TURN_TIMEOUT, self.turns.acquire(self.owner)).await;
+        let turn = turn.map_err(|_| HttpError::Unavailable)?;
+        // The work runs even if its caller has left, so the permit goes with it.
+        let work = move || {
+            let _turn = turn;
+            work()
+        };
         self.blocking
             .run(work)
             .await
@@ -188,27 +237,8 @@ impl ResponseWriter {
     }
 }
 
-/// Returns the response, or its length if the budget is exhausted.
-fn within_budget(
-    bytes: Vec<u8>,
-    held: Option<BytePermit>,
-    budget: &ByteBudget,
-) -> Result<ResponseBody, usize> {
-    let length = bytes.len();
-    if length <= MAX_SHORT_BYTES {
-        return Ok(bytes.into());
-    }
-    let permit = held
-        .filter(|held| held.bytes() >= length.min(budget.total()))
-        .or_else(|| budget.try_acquire(length));
-    match permit {
-        Some(permit) => Ok(with_permit(bytes, permit).into()),
-        None => Err(length),
-    }
-}
-
 /// Bytes that keep their part of the budget until they are sent.
-fn with_permit(bytes: Vec<u8>, permit: BytePermit) -> Bytes {
+fn with_permit(bytes: Vec<u8>, permit: KeyedPermit) -> Bytes {
     Bytes::from_owner(BudgetedBytes {
         bytes,
         _permit: permit,
@@ -356,6 +386,56 @@ impl Body for ResponseBody {
         match &self.kind {
             ResponseBodyKind::Whole(whole) => whole.size_hint(),
             ResponseBodyKind::Chunked(_) | ResponseBodyKind::Endless(_) => SizeHint::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::ProjectId;
+
+    fn writers() -> [ResponseWriter; 3] {
+        let all = ResponseWriter::new(Arc::new(BlockingThreads::start(4).unwrap()));
+        [1, 2, 3].map(|id| all.for_owner(WorkOwner::Project(ProjectId(id))))
+    }
+
+    #[tokio::test]
+    async fn one_owner_leaves_memory_to_others() {
+        let [one, other, third] = writers();
+        let mut unsent = Vec::new();
+        for _ in 0..MAX_BUFFERED_BYTES_PER_OWNER >> 20 {
+            unsent.push(one.buffer(vec![0; 1 << 20]).await.ok().unwrap());
+        }
+        let soon = Duration::from_millis(10);
+        let mut waiting = std::pin::pin!(one.buffer(vec![0; 1 << 20]));
+        assert!(timeout(soon, waiting.as_mut()).await.is_err());
+        assert!(other.buffer(vec![0; 16 << 20]).await.is_ok());
+        let whole = third.write_whole(true, || Ok(vec![0; 16 << 20])).await;
+        assert!(whole.is_ok());
+        unsent.clear();
+        assert!(waiting.await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn one_owner_leaves_threads_to_others() {
+        let [one, other, third] = writers();
+        let (release, gate) = std::sync::mpsc::channel::<()>();
+        let gate = Arc::new(crate::util::sync::Mutex::new(gate));
+        let slow: Vec<_> = (0..6)
+            .map(|_| {
+                let one = one.clone();
+                let gate = Arc::clone(&gate);
+                let wait = move || drop(crate::util::sync::lock(&gate).recv());
+                tokio::spawn(async move { one.run_blocking(wait).await })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        assert_eq!(other.run_blocking(|| 1).await.ok(), Some(1));
+        assert_eq!(third.run_blocking(|| 2).await.ok(), Some(2));
+        drop(release);
+        for task in slow {
+            assert!(task.await.unwrap().is_ok());
         }
     }
 }

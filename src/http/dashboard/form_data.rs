@@ -4,9 +4,9 @@ use super::page_error::PageError;
 use super::page_request::Query;
 use crate::http::common::reply::HttpError;
 use crate::http::common::request::form_pairs;
+use crate::http::common::request_body::BodyQuota;
 use crate::http::common::request_body::{self, IncomingBody};
 use crate::http::common::response_body::ResponseWriter;
-use crate::util::byte_budget::ByteBudget;
 
 /// Maximum size of a form in bytes. Larger ones are answered with 413.
 const MAX_FORM_BYTES: usize = 256 << 10;
@@ -24,10 +24,10 @@ impl FormData {
     /// Reads the body of a request.
     pub(super) async fn read(
         body: IncomingBody<'_>,
-        budget: &ByteBudget,
+        quota: BodyQuota<'_>,
         response_writer: &ResponseWriter,
     ) -> Result<Self, PageError> {
-        let bytes = request_body::read_whole(body, MAX_FORM_BYTES, budget).await?;
+        let bytes = request_body::read_whole(body, MAX_FORM_BYTES, quota).await?;
         let is_short = bytes.len() <= INLINE_PARSE_BYTES;
         let read = response_writer
             .run_if_short(is_short, move || Self::parse(&bytes))

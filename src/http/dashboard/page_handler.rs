@@ -29,9 +29,11 @@ use super::{
 use crate::http::common::client_address::Peer;
 use crate::http::common::reply::{self, HttpReply};
 use crate::http::common::request;
+use crate::http::common::request_body::BodyBudget;
 use crate::http::common::request_body::IncomingBody;
 use crate::http::common::response_body::ResponseBody;
-use crate::util::byte_budget::ByteBudget;
+use crate::http::common::response_body::ResponseWriter;
+use crate::http::common::work_owner::WorkOwner;
 
 /// Name of the fragment of a page that a script requests.
 const FRAGMENT_HEADER: HeaderName = HeaderName::from_static("x-fragment");
@@ -219,7 +221,7 @@ async fn dispatch_post(request: PageRequest, form: FormData) -> Result<PageRespo
 /// Answers a request to a target of the dashboard.
 pub(crate) async fn handle_request(
     dashboard: &Arc<DashboardState>,
-    budget: &ByteBudget,
+    budget: &BodyBudget,
     target: DashboardTarget,
     request: Request<IncomingBody<'_>>,
     peer: Peer,
@@ -289,7 +291,7 @@ pub(crate) fn not_found_page(
 
 async fn handle_page(
     dashboard: &Arc<DashboardState>,
-    budget: &ByteBudget,
+    budget: &BodyBudget,
     page: Page,
     request: Request<IncomingBody<'_>>,
     peer: Peer,
@@ -320,21 +322,16 @@ async fn handle_page(
             let form = match page {
                 // A file is not kept for the time of signing in.
                 Page::Import() => FormData::default(),
-                _ => FormData::read(body, budget, &dashboard.response_writer).await?,
+                _ => {
+                    let quota = budget.of(WorkOwner::Other);
+                    FormData::read(body, quota, &dashboard.response_writer).await?
+                }
             };
             let shared_dashboard = Arc::clone(dashboard);
             let path = url_with_query(dashboard, &page, head.uri.query());
-            return page_reply(
-                dashboard,
-                dashboard
-                    .response_writer
-                    .run_blocking(move || {
-                        session_expired::render_page(&shared_dashboard, &path, &form)
-                    })
-                    .await?,
-                false,
-            )
-            .await;
+            let writer = &dashboard.response_writer;
+            let render = move || session_expired::render_page(&shared_dashboard, &path, &form);
+            return page_reply(writer, writer.run_blocking(render).await?, false).await;
         }
         return Ok(with_private_caching(reply::see_other(
             &sign_in::sign_in_url(dashboard, &page, head.uri.query()),
@@ -372,10 +369,12 @@ async fn handle_page(
     }
     let is_external = matches!(request.page, Page::LoginProvider(_) | Page::LoginCallback());
     let back = request.list_return();
+    let owner = request.owner();
+    let writer = request.response_writer();
     let done = if is_form && matches!(request.page, Page::Import()) {
         import::receive(request, &head.headers, body).await?
     } else if is_form {
-        let form = FormData::read(body, budget, &dashboard.response_writer).await?;
+        let form = FormData::read(body, budget.of(owner), &writer).await?;
         dispatch_post(request, form).await?
     } else if is_external {
         external_sign_in::respond(&request, &head.headers, jar).await?
@@ -388,7 +387,7 @@ async fn handle_page(
             }
             false => {
                 dashboard
-                    .run_blocking(move || dispatch_get(&request))
+                    .run_blocking(owner, move || dispatch_get(&request))
                     .await??
             }
         }
@@ -430,15 +429,14 @@ async fn handle_page(
             })
         }
         PageResponse::Json(text) => {
-            let content = dashboard.response_writer.buffer(text.into_bytes()).await?;
+            let content = writer.buffer(text.into_bytes()).await?;
             let reply = reply::content("application/json", content);
             Ok(reply::with_no_store(reply))
         }
-        PageResponse::Html(html) => page_reply(dashboard, html, zips).await,
-        PageResponse::Download { name, content } => Ok(attachment(
-            &name,
-            dashboard.response_writer.buffer(content).await?,
-        )),
+        PageResponse::Html(html) => page_reply(&writer, html, zips).await,
+        PageResponse::Download { name, content } => {
+            Ok(attachment(&name, writer.buffer(content).await?))
+        }
         PageResponse::Stream { name, content } => Ok(attachment(&name, content)),
     }
 }
@@ -461,7 +459,7 @@ fn with_cookie(mut reply: HttpReply, cookie: &str) -> HttpReply {
 
 /// Response with a page.
 async fn page_reply(
-    dashboard: &DashboardState,
+    writer: &ResponseWriter,
     html: HtmlPage,
     zips: bool,
 ) -> Result<HttpReply, PageError> {
@@ -472,14 +470,13 @@ async fn page_reply(
     } = html;
     let zips = zips && text.len() > COMPRESSION_THRESHOLD;
     let bytes = if zips {
-        dashboard
-            .response_writer
+        writer
             .run_blocking(move || assets::gzip(text.as_bytes(), Compression::fast()))
             .await?
     } else {
         text.into_bytes()
     };
-    let content = dashboard.response_writer.buffer(bytes).await?;
+    let content = writer.buffer(bytes).await?;
     let mut reply = match error {
         Some(error) => error.to_page(content),
         None => reply::page(content),

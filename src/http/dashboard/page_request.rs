@@ -18,6 +18,8 @@ use crate::domain::project::{Channel, Project};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
 use crate::http::common::request::BaseUrl;
+use crate::http::common::response_body::ResponseWriter;
+use crate::http::common::work_owner::WorkOwner;
 
 /// User and session of a request. A user of a proxy has no session. Without sign-in there is no
 /// user either.
@@ -98,6 +100,20 @@ impl PageRequest {
             handle,
             resource,
         })
+    }
+
+    /// Owner of the work for this request: the project of the page, or its viewer.
+    pub(crate) fn owner(&self) -> WorkOwner {
+        match (self.resource.project(), &self.viewer.signed_in) {
+            (Some(project), _) => WorkOwner::Project(project.id),
+            (None, Some(signed_in)) => WorkOwner::User(signed_in.user.id),
+            (None, None) => WorkOwner::Other,
+        }
+    }
+
+    /// Returns a writer of responses whose work counts as that of this request.
+    pub(crate) fn response_writer(&self) -> ResponseWriter {
+        self.dashboard.response_writer.for_owner(self.owner())
     }
 
     /// Handle of the engine.

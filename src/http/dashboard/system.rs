@@ -221,9 +221,8 @@ pub(super) async fn send_backup(
 ) -> Result<PageResponse, PageError> {
     // A backup contains every secret of the server.
     if !has_confirmed_password(&request, form.get("password")).await? {
-        let dashboard = Arc::clone(&request.dashboard);
-        return Ok(dashboard
-            .response_writer
+        let writer = request.response_writer();
+        return Ok(writer
             .run_blocking(move || render_page(&request, Some("enter your password")))
             .await?
             .into());

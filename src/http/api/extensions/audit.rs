@@ -22,7 +22,7 @@ pub(crate) async fn list(call: &ApiCall<'_>) -> Result<HttpReply, HttpError> {
     let AuditQuery { limit, before } = AuditQuery::from_query(&call.parts.uri)?;
     let handle = call.handle().clone();
     let scope = AuditScope::Project(call.caller.project);
-    let body = call.server.response_writer.write_whole(false, move || {
+    let body = call.response_writer().write_whole(false, move || {
         let entries = handle.audit_entries(scope, before, limit)?;
         let mut out = String::new();
         let mut object = JsonObject::begin(&mut out);

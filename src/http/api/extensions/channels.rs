@@ -26,7 +26,7 @@ use crate::operations::delivery::last_delivered;
 pub(crate) async fn list(call: &ApiCall<'_>) -> Result<HttpReply, HttpError> {
     let handle = call.handle().clone();
     let project = call.caller.project;
-    let body = call.server.response_writer.write_whole(false, move || {
+    let body = call.response_writer().write_whole(false, move || {
         let channels: Vec<_> = handle.with_state(|state| {
             state
                 .project(project)
@@ -57,7 +57,9 @@ pub(crate) async fn create(call: &mut ApiCall<'_>) -> Result<HttpReply, HttpErro
     let document = std::mem::take(&mut call.document);
     let (name, settings) = call
         .server
-        .run_sized(call.body_length, move || parse_new_channel(&document))
+        .run_sized(call.body_length, call.owner(), move || {
+            parse_new_channel(&document)
+        })
         .await??;
     let project = call.caller.project;
     let author = SettingsAuthor::Api;
@@ -76,7 +78,9 @@ pub(crate) async fn change(call: &mut ApiCall<'_>, uuid: Uuid) -> Result<HttpRep
         settings,
     } = call
         .server
-        .run_sized(call.body_length, move || ChannelFields::parse(&document))
+        .run_sized(call.body_length, call.owner(), move || {
+            ChannelFields::parse(&document)
+        })
         .await??;
     if kind.is_some_and(|kind| kind != channel.settings.kind()) {
         let kind = channel.settings.kind().name;
@@ -200,7 +204,7 @@ fn parse_new_channel(
 
 async fn channel_reply(call: &ApiCall<'_>, channel: Arc<Channel>) -> Result<HttpReply, HttpError> {
     let handle = call.handle().clone();
-    let body = call.server.response_writer.write_whole(false, move || {
+    let body = call.response_writer().write_whole(false, move || {
         let last = last_delivered(&handle, std::slice::from_ref(&channel))?;
         let mut out = String::new();
         write_channel(&mut out, &channel, &handle, &last);

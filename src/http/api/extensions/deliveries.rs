@@ -58,7 +58,7 @@ async fn list_in_scope(call: &ApiCall<'_>, of: DeliveryScope) -> Result<HttpRepl
     } = DeliveryQuery::from_query(&call.parts.uri)?;
     let handle = call.handle().clone();
     let project = call.caller.project;
-    let body = call.server.response_writer.write_whole(false, move || {
+    let body = call.response_writer().write_whole(false, move || {
         let is_wanted =
             |delivery: &DeliveryRecord| outcome.is_none_or(|outcome| delivery.result == outcome);
         let deliveries = match of {

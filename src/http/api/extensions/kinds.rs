@@ -10,8 +10,7 @@ use crate::http::common::reply::{self, HttpError, HttpReply};
 
 pub(crate) async fn list(call: &ApiCall<'_>) -> Result<HttpReply, HttpError> {
     Ok(reply::json(
-        call.server
-            .response_writer
+        call.response_writer()
             .write_whole(false, || Ok(kinds_json()))
             .await?,
     ))

@@ -65,9 +65,8 @@ pub(super) async fn test_channel(
             format!("No test was sent: {error}."),
         ),
     })?;
-    let dashboard = Arc::clone(&request.dashboard);
-    Ok(dashboard
-        .response_writer
+    let writer = request.response_writer();
+    Ok(writer
         .run_blocking(move || render_page(&request, test_result_banners(&tested)))
         .await??
         .into())
@@ -109,7 +108,7 @@ pub(super) async fn assign_checks(
     let project = request.project()?.id;
     let is_all = choice == "all";
     let tag = (choice == "tag").then(|| tag.to_owned());
-    let selection = request.dashboard.run_blocking(move || {
+    let selection = request.dashboard.run_blocking(request.owner(), move || {
         let mut selected = Vec::new();
         let mut others = Vec::new();
         handle.for_each_check(project, |check| {

@@ -219,9 +219,8 @@ async fn redisplay_form(
     form: FormData,
     error: ChannelFormError,
 ) -> Result<PageResponse, PageError> {
-    let dashboard = Arc::clone(&request.dashboard);
-    let html = dashboard
-        .response_writer
+    let writer = request.response_writer();
+    let html = writer
         .run_blocking(move || render_form(&request, Some(form.fields()), Some(error), Vec::new()))
         .await??;
     Ok(html.with_invalid_form().into())
@@ -327,9 +326,8 @@ async fn try_draft(
     if &*request.fragment == "test" {
         return Ok(HtmlPage::from_template(&TestResultFragment { banners }).into());
     }
-    let dashboard = Arc::clone(&request.dashboard);
-    let html = dashboard
-        .response_writer
+    let writer = request.response_writer();
+    let html = writer
         .run_blocking(move || render_form(&request, Some(form.fields()), None, banners))
         .await??;
     Ok(html.into())

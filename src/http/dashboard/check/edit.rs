@@ -292,8 +292,7 @@ pub(crate) async fn update_check(
     }
     let shared_request = Arc::clone(&request);
     let stored = request
-        .dashboard
-        .response_writer
+        .response_writer()
         .run_blocking(move || stored_fields(&shared_request))
         .await??;
     let conflicts = fields.merge(&digests_before, &stored);
@@ -395,8 +394,7 @@ async fn parse_parents(
     let shared_request = Arc::clone(request);
     let names = fields.parents.clone();
     request
-        .dashboard
-        .response_writer
+        .response_writer()
         .run_blocking(move || {
             Ok(ParentNames::for_project(&shared_request)?.parse_parents(&shared_request, &names))
         })
@@ -413,8 +411,7 @@ async fn redisplay_form(
 ) -> Result<PageResponse, PageError> {
     let shared_request = Arc::clone(request);
     let html = request
-        .dashboard
-        .response_writer
+        .response_writer()
         .run_blocking(move || {
             CheckFormPage::new(&shared_request, fields, digests_before, feedback)
                 .map(|page| HtmlPage::from_template(&page))

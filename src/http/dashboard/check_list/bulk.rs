@@ -270,7 +270,7 @@ pub(crate) async fn apply_bulk_action(
         checks,
         deleted: already_deleted,
     } = match dashboard
-        .run_blocking(move || parse_request(request, &form))
+        .run_blocking(request.owner(), move || parse_request(request, &form))
         .await??
     {
         BulkRequest::Respond(response) => return Ok(response),

@@ -10,10 +10,10 @@ use crate::domain::audit::{Actor, ActorKind};
 use crate::engine::command::user::SessionSelection;
 use crate::http::common::client_address::{Client, Peer};
 use crate::http::common::reply::{self, HttpError, HttpReply};
+use crate::http::common::request_body::BodyQuota;
 use crate::http::common::request_body::{self, IncomingBody};
 use crate::http::dashboard::DashboardState;
 use crate::operations;
-use crate::util::byte_budget::ByteBudget;
 
 /// Maximum bytes of a request body: see [limits](crate::docs::limits).
 const MAX_BODY_BYTES: usize = 16 << 10;
@@ -21,7 +21,7 @@ const MAX_BODY_BYTES: usize = 16 << 10;
 /// Ends the sessions of the user whom a provider names.
 pub(crate) async fn respond_to_logout(
     dashboard: &DashboardState,
-    budget: &ByteBudget,
+    quota: BodyQuota<'_>,
     provider: u64,
     request: Request<IncomingBody<'_>>,
     peer: Peer,
@@ -29,7 +29,7 @@ pub(crate) async fn respond_to_logout(
     let answer = match &dashboard.external_sign_in {
         None => Err(HttpError::NotFound),
         Some(_) if *request.method() != Method::POST => Err(HttpError::MethodNotAllowed("POST")),
-        Some(external) => end_sessions(dashboard, external, budget, provider, request, peer).await,
+        Some(external) => end_sessions(dashboard, external, quota, provider, request, peer).await,
     };
     let answer = answer.map_or_else(|error| error.to_json(), |()| reply::text("OK"));
     reply::with_no_store(answer)
@@ -38,7 +38,7 @@ pub(crate) async fn respond_to_logout(
 async fn end_sessions(
     dashboard: &DashboardState,
     external: &ExternalSignIn,
-    budget: &ByteBudget,
+    quota: BodyQuota<'_>,
     provider: u64,
     request: Request<IncomingBody<'_>>,
     peer: Peer,
@@ -46,7 +46,7 @@ async fn end_sessions(
     let provider = external.provider(provider).ok_or(HttpError::NotFound)?;
     let (head, body) = request.into_parts();
     let address = Client::from_headers(&head.headers, peer, &dashboard.trusted_proxies).addr;
-    let body = request_body::read_whole(body, MAX_BODY_BYTES, budget).await?;
+    let body = request_body::read_whole(body, MAX_BODY_BYTES, quota).await?;
     let form: BTreeMap<String, String> = serde_html_form::from_bytes(&body).unwrap_or_default();
     let token = form
         .get("logout_token")

@@ -135,7 +135,8 @@ impl UploadForm {
 /// Renders the form again with the reason why the file was not accepted.
 async fn refuse(request: PageRequest, reason: String) -> Result<PageResponse, PageError> {
     let dashboard = Arc::clone(&request.dashboard);
-    let page = dashboard.run_blocking(move || render_form(&request, Some(reason)));
+    let owner = request.owner();
+    let page = dashboard.run_blocking(owner, move || render_form(&request, Some(reason)));
     Ok(page.await?.into())
 }
 
@@ -169,11 +170,9 @@ async fn receive_file(
     mut field: Field<'_>,
 ) -> Result<Result<(String, File), String>, PageError> {
     let name = shown_file_name(field.file_name().unwrap_or_default());
-    let dashboard = &request.dashboard;
+    let writer = request.response_writer();
     // Other servers create files in the same directory.
-    let created = dashboard
-        .response_writer
-        .run_blocking(|| create_unnamed_file(&Random::System));
+    let created = writer.run_blocking(|| create_unnamed_file(&Random::System));
     let mut file = match created.await? {
         Ok(file) => file,
         Err(reason) => return Ok(Err(reason)),
@@ -191,7 +190,7 @@ async fn receive_file(
             }
             let bytes = std::mem::take(&mut buffer);
             let write = move || file.write_all(&bytes).map(|()| file);
-            file = match dashboard.response_writer.run_blocking(write).await? {
+            file = match writer.run_blocking(write).await? {
                 Ok(file) => file,
                 Err(error) => return Ok(Err(format!("the file cannot be stored: {error}"))),
             };

@@ -16,6 +16,7 @@ use crate::domain::check::Check;
 use crate::domain::ids::{CheckId, ProjectId};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::{ChangeSet, ProjectSubscription};
+use crate::http::common::work_owner::WorkOwner;
 use crate::util::sync::{Mutex, MutexGuard, lock};
 
 /// Time between two frames, its increase for each stream, and its maximum: see
@@ -199,7 +200,8 @@ impl UpdateHub {
         let handle = live.handle.clone();
         let project = self.project;
         let started = self.started;
-        let snapshot_result = live.response_writer.run_blocking(move || {
+        let writer = live.response_writer.for_owner(WorkOwner::Project(project));
+        let snapshot_result = writer.run_blocking(move || {
             let mut snapshot = ProjectSnapshot::default();
             let mut flipped = Vec::new();
             handle.for_each_check(project, |check| {
