@@ -16,6 +16,8 @@ mod command_queue;
 pub mod config_plan;
 mod deadline_wheel;
 mod housekeeping;
+#[cfg(all(test, shuttle))]
+mod interleavings;
 mod load;
 mod metrics_query;
 mod query;
@@ -29,7 +31,6 @@ mod writer;
 mod writer_watchdog;
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::oneshot;
@@ -44,6 +45,7 @@ use crate::metrics::Metrics;
 use crate::store::{Medium, ProgressReporter, Store, StoreError};
 use crate::util::clock::Clock;
 use crate::util::random::Random;
+use crate::util::sync::atomic::{AtomicBool, Ordering};
 use crate::util::sync::{Mutex, RwLock, read};
 use api_keys::KeyUpdates;
 use change_feed::ChangeFeed;

@@ -117,7 +117,8 @@
 //! - Metrics and access to them: [`metrics`], `http::metrics`.
 //! - Flags: [`cli`]; of the server: `cli::serve`.
 //! - Adding a channel kind, an endpoint or a table: [`docs::extending`].
-//! - Order of locks: `util::sync`. Inputs of fuzz tests: `util::fuzzing`.
+//! - Order of locks: `util::sync`. Inputs of fuzz tests: `util::fuzzing`. Schedules of threads:
+//!   `util::interleavings`.
 //! - Tests that cover a promise: [`docs::promises`].
 //!
 //! # Path of a ping

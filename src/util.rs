@@ -6,6 +6,8 @@ pub(crate) mod client_network;
 pub mod clock;
 #[cfg(test)]
 pub(crate) mod fuzzing;
+#[cfg(all(test, shuttle))]
+pub(crate) mod interleavings;
 pub(crate) mod keyed_semaphore;
 pub(crate) mod log_limit;
 pub mod password;

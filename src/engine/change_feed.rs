@@ -2,9 +2,9 @@
 //! never waits for subscribers. The record has a bounded size. Without subscribers it costs one
 //! read of a counter.
 
+use crate::util::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 // For numbers that the server itself has assigned.
 use foldhash::fast::RandomState;

@@ -3,7 +3,7 @@
 //!
 //! These calls may wait for the disk. Asynchronous callers run them on a thread that may block.
 
-use std::sync::atomic::Ordering;
+use crate::util::sync::atomic::Ordering;
 
 use super::Handle;
 use crate::domain::alert::DeliveryRecord;

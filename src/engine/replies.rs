@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::command::CommandReply;
 
-use crate::util::sync::{RwLock, read, write};
+use crate::util::sync::{RwLock, read, thread_local, write};
 
 /// Caller that waits, and its reply.
 pub(super) type PendingReply = (oneshot::Sender<CommandReply>, CommandReply);
@@ -40,10 +40,11 @@ impl ReplyRoutes {
         // Its length is bounded by the queue of commands.
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut inboxes = write(&self.0);
-        THREAD_ROUTE.set(Some(ReplyRouteId {
+        let route = ReplyRouteId {
             engine: self.engine_id(),
             inbox: inboxes.len(),
-        }));
+        };
+        THREAD_ROUTE.with(|thread_route| thread_route.set(Some(route)));
         inboxes.push(sender);
         ReplyInbox(receiver)
     }
@@ -51,7 +52,7 @@ impl ReplyRoutes {
     /// Route to this thread. `None` if the writer sends the replies itself.
     pub(super) fn thread_route(&self) -> Option<ReplyRouteId> {
         THREAD_ROUTE
-            .get()
+            .with(Cell::get)
             .filter(|route| route.engine == self.engine_id())
     }
 

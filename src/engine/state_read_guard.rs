@@ -4,6 +4,9 @@
 use std::cell::Cell;
 
 #[cfg(debug_assertions)]
+use crate::util::sync::thread_local;
+
+#[cfg(debug_assertions)]
 thread_local! {
     static IS_READING: Cell<bool> = const { Cell::new(false) };
 }
@@ -20,7 +23,7 @@ impl StateReadGuard {
     pub(super) fn begin() -> Self {
         #[cfg(debug_assertions)]
         assert!(
-            !IS_READING.replace(true),
+            !IS_READING.with(|is_reading| is_reading.replace(true)),
             "this thread reads the published state already: see Handle::with_state"
         );
         Self
@@ -30,6 +33,6 @@ impl StateReadGuard {
 impl Drop for StateReadGuard {
     fn drop(&mut self) {
         #[cfg(debug_assertions)]
-        IS_READING.set(false);
+        IS_READING.with(|is_reading| is_reading.set(false));
     }
 }

@@ -8,7 +8,6 @@ mod recovery;
 mod time;
 mod write;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -28,6 +27,7 @@ use crate::domain::project::BadgeSecret;
 use crate::domain::timestamp::Timestamp;
 use crate::store::{Medium, SharedLog, Store, StoreError, catch_panic, remove_leftovers};
 use crate::util::random::Random;
+use crate::util::sync::atomic::{AtomicBool, Ordering};
 use availability::PingAvailability;
 use body_upload::BodyUpload;
 use recovery::Recovery;

@@ -1,7 +1,7 @@
 //! Watchdog of the writer, which may hang if the disk hangs: waiting callers are refused, and the
 //! health status changes.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::command::Unavailable;

@@ -252,3 +252,44 @@ mod tests {
         assert_eq!(close_evicted(&mut permits).await, [1]);
     }
 }
+
+#[cfg(all(test, shuttle))]
+mod interleavings {
+    use shuttle::future::block_on;
+
+    use super::*;
+    use crate::util::interleavings::check;
+    use crate::util::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use crate::util::sync::thread;
+
+    const SLOTS: usize = 2;
+
+    #[test]
+    fn each_admitted_connection_gets_a_slot_and_no_slot_is_lost() {
+        check(|| {
+            let limit = Arc::new(ConnectionLimit::new(SLOTS, 2));
+            let in_use = Arc::new(AtomicUsize::new(0));
+            let clients = [1, 1, 1, 2].map(|client| {
+                let (limit, in_use) = (Arc::clone(&limit), Arc::clone(&in_use));
+                thread::spawn(move || {
+                    let address = IpAddr::from([10, 0, 0, client]);
+                    let Some(mut permit) = limit.admit(Some(address)) else {
+                        return;
+                    };
+                    assert!(block_on(permit.wait_for_slot()), "a connection has ended");
+                    assert!(in_use.fetch_add(1, Relaxed) < SLOTS);
+                    permit.connection.begin_request();
+                    permit.connection.end_request();
+                    in_use.fetch_sub(1, Relaxed);
+                })
+            });
+            for client in clients {
+                client.join().unwrap();
+            }
+            assert_eq!(limit.slots.available_permits(), SLOTS);
+            assert_eq!(limit.networks.in_use(), 0);
+            let network = ClientNetwork::from(IpAddr::from([10, 0, 0, 1]));
+            assert_eq!(lock(&limit.open).count_of(Some(network)), 0);
+        });
+    }
+}

@@ -4,13 +4,13 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::util::sync::{Mutex, lock};
+use crate::util::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use crate::util::sync::{Mutex, lock, thread};
 
 /// Maximum number of tasks that wait for a thread.
 const MAX_QUEUED: usize = 4096;
@@ -37,7 +37,7 @@ impl BlockingThreads {
         let receiver = Arc::new(Mutex::new(receiver));
         for number in 0..count {
             let receiver = Arc::clone(&receiver);
-            std::thread::Builder::new()
+            thread::Builder::new()
                 .name(format!("blocking-{number}"))
                 .spawn(move || run_worker(&receiver))?;
         }
@@ -105,5 +105,34 @@ mod tests {
         while threads.run(|| 1).await != Ok(1) {
             tokio::task::yield_now().await;
         }
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod interleavings {
+    use shuttle::future::block_on;
+
+    use super::*;
+    use crate::util::interleavings::check;
+    use crate::util::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn each_task_runs_once_and_the_threads_end_with_their_owner() {
+        check(|| {
+            let threads = Arc::new(BlockingThreads::start(2).unwrap());
+            let runs = Arc::new(AtomicUsize::new(0));
+            let callers = [1, 2, 3].map(|number| {
+                let (threads, runs) = (Arc::clone(&threads), Arc::clone(&runs));
+                thread::spawn(move || {
+                    let work = move || runs.fetch_add(1, Ordering::Relaxed);
+                    let result = block_on(threads.run(move || (work(), number)));
+                    assert_eq!(result.unwrap().1, number);
+                })
+            });
+            for caller in callers {
+                caller.join().unwrap();
+            }
+            assert_eq!(runs.load(Ordering::Relaxed), 3);
+        });
     }
 }

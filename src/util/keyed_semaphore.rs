@@ -196,3 +196,52 @@ mod tests {
         }
     }
 }
+
+#[cfg(all(test, shuttle))]
+mod interleavings {
+    use shuttle::future::block_on;
+
+    use super::*;
+    use crate::util::interleavings::check;
+    use crate::util::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use crate::util::sync::thread;
+
+    const PER_KEY: usize = 2;
+    const TOTAL: usize = 3;
+
+    #[test]
+    fn limits_are_kept_and_all_permits_come_back_while_unused_keys_are_dropped() {
+        check(|| {
+            let limit = Arc::new(KeyedSemaphore::per_key(PER_KEY).with_total(TOTAL));
+            // The next keys drop the entries that are not in use.
+            for key in 100..611 {
+                drop(limit.try_acquire(key));
+            }
+            let counts = Arc::new([(); 3].map(|()| AtomicUsize::new(0)));
+            let users = [(0, 2), (0, 1), (1, 1), (1, 2)].map(|(key, permits)| {
+                let (limit, counts) = (Arc::clone(&limit), Arc::clone(&counts));
+                thread::spawn(move || {
+                    let permit = if permits == 1 {
+                        limit.try_acquire(key).ok()
+                    } else {
+                        Some(block_on(limit.acquire_many(key, permits)))
+                    };
+                    if permit.is_some() {
+                        assert!(counts[key].fetch_add(permits, Relaxed) + permits <= PER_KEY);
+                        assert!(counts[2].fetch_add(permits, Relaxed) + permits <= TOTAL);
+                        counts[2].fetch_sub(permits, Relaxed);
+                        counts[key].fetch_sub(permits, Relaxed);
+                    }
+                })
+            });
+            for user in users {
+                user.join().unwrap();
+            }
+            assert_eq!(limit.in_use(), 0);
+            assert!([0, 1].iter().all(|key| {
+                let semaphore = limit.semaphore(*key);
+                semaphore.available_permits() == PER_KEY
+            }));
+        });
+    }
+}

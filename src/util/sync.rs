@@ -6,9 +6,25 @@
 //!
 //! No thread panics in the middle of a change to shared data, so the data behind a poisoned lock is
 //! valid.
+//!
+//! `.ci/interleavings` builds with `--cfg shuttle`. The locks, atomics, channels, threads and
+//! thread-local values of this module are then those of [shuttle](https://docs.rs/shuttle), which
+//! chooses the thread that continues at each of their operations. They work only within the tests
+//! that it runs: `interleavings`, and the modules of this name next to the code that they test.
 
 use std::sync::{LockResult, PoisonError};
 
+#[cfg(shuttle)]
+pub(crate) use shuttle::{
+    sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic, mpsc},
+    thread, thread_local,
+};
+#[cfg(not(shuttle))]
+pub(crate) use std::{
+    sync::{atomic, mpsc},
+    thread, thread_local,
+};
+#[cfg(not(shuttle))]
 pub(crate) use tracing_mutex::stdsync::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
@@ -34,7 +50,7 @@ pub(crate) fn ignore_poison<G>(result: LockResult<G>) -> G {
 }
 
 // Release builds check nothing.
-#[cfg(all(test, debug_assertions))]
+#[cfg(all(test, debug_assertions, not(shuttle)))]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -224,13 +224,14 @@ fn every_dependency_has_a_reason() {
     let chapter = file("src/docs/dependencies.md");
     let (rows, tests) = chapter.split_once("## Only for tests").unwrap();
     let manifest: toml::Table = file("Cargo.toml").parse().unwrap();
-    let names = |table: &toml::Value| -> BTreeSet<String> {
-        table.as_table().unwrap().keys().cloned().collect()
+    let targets = manifest["target"].as_table().unwrap();
+    let tables: Vec<_> = targets.values().filter_map(toml::Value::as_table).collect();
+    let names = |kind: &str| -> BTreeSet<String> {
+        let tables = tables.iter().copied().chain([&manifest]);
+        let of_kind = tables.filter_map(|table| table.get(kind)?.as_table());
+        of_kind.flat_map(toml::Table::keys).cloned().collect()
     };
-    let mut linked = names(&manifest["dependencies"]);
-    for target in manifest["target"].as_table().unwrap().values() {
-        linked.extend(names(&target["dependencies"]));
-    }
+    let linked = names("dependencies");
     let described: BTreeSet<String> = rows
         .lines()
         .filter_map(|line| line.strip_prefix("| `"))
@@ -239,7 +240,7 @@ fn every_dependency_has_a_reason() {
         .map(str::to_owned)
         .collect();
     assert_eq!(linked, described);
-    for name in names(&manifest["dev-dependencies"]).difference(&linked) {
+    for name in names("dev-dependencies").difference(&linked) {
         assert!(tests.contains(&format!("`{name}`")), "{name}");
     }
 }

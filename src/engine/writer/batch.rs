@@ -1,9 +1,9 @@
 //! Processes a batch: has it written, publishes its changes, replies to the callers and arms the
 //! deadlines of its checks.
 
+use crate::util::sync::atomic::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::{Writer, WriterExit, WriterMemory};
 use crate::domain::ids::CheckId;

@@ -2,8 +2,8 @@
 //! reopened. After a failed read, memory is restored from the file. While the file is missing, no
 //! pings are accepted.
 
+use crate::util::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::super::apply::SequenceNumbers;
@@ -557,5 +557,7 @@ impl Writer {
     }
 }
 
+#[cfg(all(test, shuttle))]
+mod interleavings;
 #[cfg(test)]
 mod tests;

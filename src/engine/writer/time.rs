@@ -1,6 +1,6 @@
 //! Timestamps of commands, and handling of clock jumps. See [promises](crate::docs::promises).
 
-use std::sync::atomic::Ordering;
+use crate::util::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{MAX_EVALUATED_CHECKS, Writer, WriterMemory};

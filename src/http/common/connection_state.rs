@@ -1,6 +1,6 @@
 //! State of an open connection, and the request to close it in favor of another one.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use crate::util::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::sync::Notify;

@@ -9,7 +9,6 @@ mod update_frame;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::header::{ACCEPT, HeaderMap, HeaderName};
@@ -24,6 +23,7 @@ use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
 use crate::http::common::reply::{self, HttpError, HttpReply};
 use crate::http::common::response_body::{ResponseBody, ResponseWriter};
+use crate::util::sync::atomic::Ordering;
 use crate::util::sync::{Mutex, MutexGuard, lock};
 use hub::{NextFrame, UpdateHub};
 use stream::EventStream;

@@ -2,7 +2,6 @@
 //! for all pages, and keeps the last frames for clients that reconnect.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use crate::domain::ids::{CheckId, ProjectId};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::{ChangeSet, ProjectSubscription};
 use crate::http::common::work_owner::WorkOwner;
+use crate::util::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::util::sync::{Mutex, MutexGuard, lock};
 
 /// Time between two frames, its increase for each stream, and its maximum: see
@@ -481,5 +481,61 @@ mod tests {
             "{}",
             buffer.frames.len()
         );
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod interleavings {
+    use shuttle::future::block_on;
+
+    use super::*;
+    use crate::engine::{self, EngineConfig};
+    use crate::store::Medium;
+    use crate::util::clock::{Clock, ManualClock};
+    use crate::util::interleavings::check;
+    use crate::util::random::Random;
+    use crate::util::sync::thread;
+
+    const FRAMES: u64 = 3;
+
+    #[test]
+    fn a_stream_gets_each_frame_once_and_in_order() {
+        check(|| {
+            let started = Timestamp::from_secs(1_800_000_000);
+            let config = EngineConfig {
+                clock: Clock::Manual(ManualClock::at(started)),
+                random: Random::seeded(1),
+                ..EngineConfig::without_pings(Medium::memory())
+            };
+            let (handle, _writer) = engine::open(config).unwrap();
+            let subscription = handle.subscribe_to_project(ProjectId(1));
+            let hub = Arc::new(UpdateHub::new(ProjectId(1), 1, subscription, started));
+            let streams = [(), ()].map(|()| {
+                let hub = Arc::clone(&hub);
+                thread::spawn(move || {
+                    hub.add_stream();
+                    let mut newest = hub.subscribe();
+                    let mut last = *newest.borrow_and_update();
+                    while last < FRAMES {
+                        match hub.frame_after(last) {
+                            NextFrame::Ready(frame) => {
+                                assert_eq!(frame.number, last + 1);
+                                last = frame.number;
+                            }
+                            NextFrame::Pending => block_on(newest.changed()).unwrap(),
+                            NextFrame::Dropped(_) => panic!("the number came before its frame"),
+                        }
+                    }
+                    hub.remove_stream();
+                })
+            });
+            for _ in 0..FRAMES {
+                hub.push_frame(FrameDraft::new(started));
+            }
+            for stream in streams {
+                stream.join().unwrap();
+            }
+            assert_eq!(hub.stream_count(), 0);
+        });
     }
 }
