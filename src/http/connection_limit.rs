@@ -270,7 +270,8 @@ mod interleavings {
             let limit = Arc::new(ConnectionLimit::new(SLOTS, 2));
             let in_use = Arc::new(AtomicUsize::new(0));
             let clients = [1, 1, 1, 2].map(|client| {
-                let (limit, in_use) = (Arc::clone(&limit), Arc::clone(&in_use));
+                let limit = Arc::clone(&limit);
+                let in_use = Arc::clone(&in_use);
                 thread::spawn(move || {
                     let address = IpAddr::from([10, 0, 0, client]);
                     let Some(mut permit) = limit.admit(Some(address)) else {

@@ -122,7 +122,8 @@ mod interleavings {
             let threads = Arc::new(BlockingThreads::start(2).unwrap());
             let runs = Arc::new(AtomicUsize::new(0));
             let callers = [1, 2, 3].map(|number| {
-                let (threads, runs) = (Arc::clone(&threads), Arc::clone(&runs));
+                let threads = Arc::clone(&threads);
+                let runs = Arc::clone(&runs);
                 thread::spawn(move || {
                     let work = move || runs.fetch_add(1, Ordering::Relaxed);
                     let result = block_on(threads.run(move || (work(), number)));

@@ -19,7 +19,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
-use shuttle::{Config, Runner};
+use shuttle::{Config, MaxSteps, Runner};
 
 const DEFAULT_SCHEDULES: usize = 200;
 const DEFAULT_SEED: u64 = 1;
@@ -28,6 +28,8 @@ const DEFAULT_SEED: u64 = 1;
 const PRIORITY_CHANGES: usize = 3;
 /// Size of the stack of each thread. redb needs more than the default.
 const STACK_BYTES: usize = 1 << 20;
+/// Number of operations after which a schedule counts as endless.
+const MAX_STEPS: usize = 100_000;
 
 /// Runs `test` under each schedule. It fails with the schedule under which it panics or a thread
 /// waits forever.
@@ -53,6 +55,7 @@ pub(crate) fn check(test: impl Fn() + Send + Sync + Clone + 'static) {
 fn run(scheduler: impl Scheduler + 'static, test: impl Fn() + Send + Sync + 'static) -> usize {
     let mut config = Config::new();
     config.stack_size = STACK_BYTES;
+    config.max_steps = MaxSteps::FailAfter(MAX_STEPS);
     config.silence_warnings = true;
     let seconds: Option<u64> = variable("OVERDUE_SECONDS");
     config.max_time = seconds.map(|seconds| Duration::from_secs(seconds) / 2);

@@ -219,7 +219,8 @@ mod interleavings {
             }
             let counts = Arc::new([(); 3].map(|()| AtomicUsize::new(0)));
             let users = [(0, 2), (0, 1), (1, 1), (1, 2)].map(|(key, permits)| {
-                let (limit, counts) = (Arc::clone(&limit), Arc::clone(&counts));
+                let limit = Arc::clone(&limit);
+                let counts = Arc::clone(&counts);
                 thread::spawn(move || {
                     let permit = if permits == 1 {
                         limit.try_acquire(key).ok()

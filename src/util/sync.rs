@@ -8,9 +8,9 @@
 //! valid.
 //!
 //! `.ci/interleavings` builds with `--cfg shuttle`. The locks, atomics, channels, threads and
-//! thread-local values of this module are then those of [shuttle](https://docs.rs/shuttle), which
-//! chooses the thread that continues at each of their operations. They work only within the tests
-//! that it runs: `interleavings`, and the modules of this name next to the code that they test.
+//! thread-local values then come from [shuttle](https://docs.rs/shuttle), which chooses the thread
+//! that continues at each of their operations. They work only in the tests that it runs, in modules
+//! with the name `interleavings`.
 
 use std::sync::{LockResult, PoisonError};
 

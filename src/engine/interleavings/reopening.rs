@@ -18,7 +18,8 @@ fn a_reader_waits_for_the_end_of_a_reopening_and_never_has_a_database_that_is_ta
         let slot = Arc::new(StoreSlot::new(new_store().into()));
         let readers_inside = Arc::new(AtomicUsize::new(0));
         let readers = [(), ()].map(|()| {
-            let (slot, inside) = (Arc::clone(&slot), Arc::clone(&readers_inside));
+            let slot = Arc::clone(&slot);
+            let inside = Arc::clone(&readers_inside);
             thread::spawn(move || {
                 for _ in 0..2 {
                     let store = slot.get().expect("each reopening succeeds");
@@ -51,7 +52,9 @@ fn a_failed_database_is_not_seen_once_it_was_taken_and_its_successor_is() {
         let stage = Arc::new(AtomicUsize::new(0));
         let first = slot.get().unwrap();
         let readers = [(), ()].map(|()| {
-            let (slot, stage, first) = (Arc::clone(&slot), Arc::clone(&stage), Arc::clone(&first));
+            let slot = Arc::clone(&slot);
+            let stage = Arc::clone(&stage);
+            let first = Arc::clone(&first);
             thread::spawn(move || {
                 let before = stage.load(Ordering::Relaxed);
                 let store = slot.get().ok();

@@ -30,7 +30,7 @@ use crate::util::sync::{Mutex, lock, thread};
 const FOREVER: Duration = Duration::MAX;
 /// Size above which a command is large.
 const LARGE_BYTES: usize = 1 << 20;
-/// Body of which one fits into the queue, and two do not.
+/// Body of a large command. The queue has room for one of them, and not for two.
 static LARGE_BODY: LazyLock<Bytes> = LazyLock::new(|| vec![0; 40 << 20].into());
 
 fn large_ping() -> Command {
@@ -77,8 +77,9 @@ fn take_all(queue: &CommandQueue) -> Vec<u64> {
     }
 }
 
-fn has_reply(reply: &mut oneshot::Receiver<CommandReply>) -> bool {
-    matches!(reply.try_recv(), Ok(Err(Unavailable::StorageFailed)))
+/// Waits for the reply of [`take_all`].
+fn is_refused(reply: oneshot::Receiver<CommandReply>) -> bool {
+    matches!(block_on(reply), Ok(Err(Unavailable::StorageFailed)))
 }
 
 #[test]
@@ -93,7 +94,7 @@ fn each_accepted_command_is_taken_once_and_in_the_order_of_its_caller() {
                     numbers.map(|number| queue.push(small(number), None).expect("small ones fit")),
                 );
                 replies.extend(queue.push(large_ping(), None));
-                replies
+                assert!(replies.into_iter().all(is_refused));
             })
         });
         let writer = thread::spawn({
@@ -101,7 +102,9 @@ fn each_accepted_command_is_taken_once_and_in_the_order_of_its_caller() {
             move || take_all(&queue)
         });
         assert!(queue.depth_and_bytes().1 < 2 * LARGE_BODY.len() as u64);
-        let mut replies = callers.map(|caller| caller.join().unwrap());
+        for caller in callers {
+            caller.join().unwrap();
+        }
         queue.close();
         assert!(matches!(
             queue.push(small(0), None),
@@ -114,7 +117,6 @@ fn each_accepted_command_is_taken_once_and_in_the_order_of_its_caller() {
         }
         taken.sort_unstable();
         assert_eq!(taken, [10, 11, 20, 21]);
-        assert!(replies.iter_mut().flatten().all(has_reply));
         assert_eq!(queue.depth_and_bytes(), (0, 0));
     });
 }
@@ -124,14 +126,17 @@ fn a_writer_that_waits_takes_a_wake_up_and_one_that_pauses_the_end() {
     check(|| {
         let queue = Arc::new(CommandQueue::new(LARGE_BYTES));
         let is_due = Arc::new(AtomicBool::new(false));
+        let (woken, has_woken) = oneshot::channel();
         let writer = thread::spawn({
-            let (queue, is_due) = (Arc::clone(&queue), Arc::clone(&is_due));
+            let queue = Arc::clone(&queue);
+            let is_due = Arc::clone(&is_due);
             move || {
                 while !is_due.load(Ordering::Relaxed) {
                     queue
                         .take(FOREVER, true)
                         .refuse_all(Unavailable::StorageFailed);
                 }
+                woken.send(()).unwrap();
                 // The database has failed.
                 queue.wait_until_closed(FOREVER);
                 take_all(&queue);
@@ -148,11 +153,12 @@ fn a_writer_that_waits_takes_a_wake_up_and_one_that_pauses_the_end() {
         });
         is_due.store(true, Ordering::Relaxed);
         queue.wake();
+        block_on(has_woken).unwrap();
         let reply = caller.join().unwrap();
         queue.close();
         writer.join().unwrap();
         watchdog.join().unwrap();
-        assert!(has_reply(&mut reply.unwrap()));
+        assert!(is_refused(reply.unwrap()));
         assert_eq!(queue.depth_and_bytes(), (0, 0));
     });
 }
@@ -183,7 +189,8 @@ fn each_requested_test_of_a_channel_runs_and_one_of_a_project_at_a_time() {
         let (handle, _writer) = crate::engine::open(config).unwrap();
         let is_done = Arc::new(AtomicBool::new(false));
         let notifier = thread::spawn({
-            let (handle, is_done) = (handle.clone(), Arc::clone(&is_done));
+            let handle = handle.clone();
+            let is_done = Arc::clone(&is_done);
             let running = [0, 1].map(|_| Arc::new(AtomicUsize::new(0)));
             let results = Arc::new(Mutex::new(Vec::new()));
             move || {
