@@ -6,8 +6,11 @@
 //! out, so a lost wake-up is a deadlock, which fails the test. Atomics are sequentially consistent
 //! here: a wrong `Ordering` is not found.
 //!
-//! tokio's semaphores, channels and notifications are used as they are: they are atomic for the
-//! schedules, and wake a waiting thread. tokio's timers never fire.
+//! tokio's semaphores, channels and notifications are used as they are, and wake a waiting thread.
+//! No other thread runs between two of their operations, unless a lock is taken in between: an
+//! error in their order may not be found. tokio's timers never fire. Code that waits for sockets or
+//! timers, and readers of the tables while the writer writes (redb has locks of its own), cannot be
+//! tested here.
 //!
 //! - `OVERDUE_SCHEDULES`: number of schedules of each test.
 //! - `OVERDUE_SECONDS`: time after which a test stops, whatever their number.
@@ -40,7 +43,9 @@ pub(crate) fn check(test: impl Fn() + Send + Sync + Clone + 'static) {
         .unwrap();
     let _timers = timers.enter();
     if let Ok(schedule) = std::env::var("OVERDUE_SCHEDULE") {
-        run(ReplayScheduler::new_from_encoded(schedule.trim()), test);
+        // A long one is printed in several lines.
+        let schedule: String = schedule.split_whitespace().collect();
+        run(ReplayScheduler::new_from_encoded(&schedule), test);
         return;
     }
     let schedules = variable("OVERDUE_SCHEDULES").unwrap_or(DEFAULT_SCHEDULES);
