@@ -49,6 +49,7 @@ mod scale;
 mod scheduled_backups;
 mod simulation;
 mod smtp;
+mod soak;
 mod stale_view;
 mod support;
 mod terraform;

@@ -66,7 +66,8 @@ const FILE_FAULT_SIMULATION_COUNT: u64 = 8;
 /// commit that met an unreadable page, and a wait that kept an earlier grace.
 const SEEDS_OF_FOUND_FAULTS: [u64; 5] = [730_365, 731_532, 731_654, 731_716, 761_121];
 
-fn env_number(name: &str) -> Option<u64> {
+/// Returns the number in an environment variable, if it is set.
+pub(crate) fn env_number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(
         text.parse()

@@ -37,6 +37,11 @@ impl Writer {
         }
     }
 
+    /// True if the writer has no work left until a command comes or the time passes. For tests.
+    pub fn is_idle(&self) -> bool {
+        !self.wait_limit().is_zero()
+    }
+
     /// Timestamp of the next command.
     pub(super) fn next_timestamp(&mut self) -> Timestamp {
         let before = self.memory.last_timestamp;

@@ -1,0 +1,127 @@
+//! Accelerated operation for many days: memory and files stay flat, and every answer equals that of
+//! a model.
+//!
+//! - The clock is moved by hand, ten minutes at a time. Nothing waits.
+//! - `jobs` decides the times at which each job reports. Some of them flap: they fail, are silent
+//!   for a while and come back, or do not end a run. Some have long output.
+//! - `world` sends the pings, delivers the alerts, deletes and creates checks, replaces projects by
+//!   their exports (`import`), and makes and verifies backups.
+//! - `model` is a model of a check, independent of the engine.
+//! - `figures` compares the last quarter of the time with the second one: in the first quarter, the
+//!   logs become full.
+//!
+//! `cargo test` runs a few days with few checks. `.ci/soak` runs a year with 10,000 checks.
+
+mod figures;
+mod import;
+mod jobs;
+mod model;
+mod world;
+
+use std::process::Command;
+
+use crate::simulation::env_number;
+use figures::{DailyFigure, resident_bytes};
+use world::SoakWorld;
+
+/// Variable that is set in the process whose memory is measured.
+const PROCESS_VARIABLE: &str = "OVERDUE_SOAK_PROCESS";
+const DEFAULT_SIZE: SoakSize = SoakSize {
+    days: 12,
+    checks: 60,
+};
+
+/// Duration and number of checks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct SoakSize {
+    days: u64,
+    checks: usize,
+}
+
+impl SoakSize {
+    /// Reads the environment.
+    fn from_env() -> Self {
+        Self {
+            days: env_number("OVERDUE_SOAK_DAYS").unwrap_or(DEFAULT_SIZE.days),
+            checks: env_number("OVERDUE_SOAK_CHECKS")
+                .map_or(DEFAULT_SIZE.checks, |checks| checks as usize),
+        }
+    }
+
+    /// Days between two imports: at least one import is in each quarter.
+    fn import_interval(self) -> u64 {
+        (self.days / 12).max(1)
+    }
+
+    /// Days between two backups.
+    fn backup_interval(self) -> u64 {
+        (self.days / 16).max(1)
+    }
+}
+
+#[test]
+fn memory_and_files_stay_flat_and_answers_equal_the_model() {
+    let size = SoakSize::from_env();
+    if std::env::var_os(PROCESS_VARIABLE).is_some() {
+        return soak(size);
+    }
+    // A process of its own, since other tests use memory at the same time.
+    let mut process = Command::new(std::env::current_exe().unwrap());
+    process.env(PROCESS_VARIABLE, "1").args([
+        "--exact",
+        "soak::memory_and_files_stay_flat_and_answers_equal_the_model",
+        "--nocapture",
+    ]);
+    if size != DEFAULT_SIZE {
+        assert!(process.status().unwrap().success(), "see above");
+        return;
+    }
+    let output = process.output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    println!("{text}");
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+fn soak(size: SoakSize) {
+    let mut world = SoakWorld::new(size);
+    let mut memory = DailyFigure::new("resident memory");
+    let mut files = DailyFigure::new("the database");
+    for day in 1..=size.days {
+        world.pass_day();
+        world.replace_checks();
+        if day % size.import_interval() == 0 {
+            world.import_project();
+        }
+        if day % size.backup_interval() == 0 {
+            world.back_up();
+        }
+        world.compare_sample();
+        let figures = (resident_bytes(), world.file_bytes());
+        memory.push(figures.0);
+        files.push(figures.1);
+        if day % size.backup_interval() == 0 {
+            println!(
+                "day {day}: memory and files {figures:?}, {:?}",
+                world.counts
+            );
+        }
+    }
+    println!("memory in the quarters: {:?}", memory.quarters());
+    println!("files in the quarters: {:?}", files.quarters());
+    world.compare_all();
+    world.compare_restored_backup();
+    println!("{:?}", world.counts);
+    memory.assert_flat();
+    files.assert_flat();
+    let counts = world.counts;
+    let enough = [
+        counts.long_bodies,
+        counts.flips.up_again,
+        counts.deletions,
+        counts.imports,
+        counts.backups,
+    ];
+    assert!(enough.iter().all(|count| *count > 4), "{counts:?}");
+}
