@@ -1,17 +1,18 @@
-//! Figures of a soak: memory and files at the end of each day.
+//! Figures of a soak, which may not grow: memory, files and backups.
 
+use std::fmt;
 use std::path::Path;
 
 /// Permitted growth from the second quarter to the last one, in percent.
 const MAX_GROWTH_PERCENT: u64 = 20;
 
-/// One figure, at the end of each day.
-pub(super) struct DailyFigure {
+/// One figure at several times, at equal intervals.
+pub(super) struct FlatFigure {
     name: &'static str,
     values: Vec<u64>,
 }
 
-impl DailyFigure {
+impl FlatFigure {
     pub(super) fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -24,11 +25,15 @@ impl DailyFigure {
     }
 
     /// Maximum in each quarter.
-    pub(super) fn quarters(&self) -> [u64; 4] {
+    fn quarters(&self) -> [u64; 4] {
         let len = self.values.len();
         [0, 1, 2, 3].map(|quarter| {
-            let days = &self.values[len * quarter / 4..len * (quarter + 1) / 4];
-            days.iter().copied().max().expect("a quarter has a day")
+            let values = &self.values[len * quarter / 4..len * (quarter + 1) / 4];
+            values
+                .iter()
+                .copied()
+                .max()
+                .expect("each quarter has a value")
         })
     }
 
@@ -38,10 +43,15 @@ impl DailyFigure {
         let quarters = self.quarters();
         assert!(
             quarters[3] * 100 <= quarters[1] * (100 + MAX_GROWTH_PERCENT),
-            "{} grows: {quarters:?} bytes in the quarters, at most {MAX_GROWTH_PERCENT} % more in \
-             the last than in the second are permitted",
-            self.name
+            "{self}; at most {MAX_GROWTH_PERCENT} % more in the last than in the second are permitted"
         );
+    }
+}
+
+impl fmt::Display for FlatFigure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quarters = self.quarters();
+        write!(f, "{} in the quarters: {quarters:?} bytes", self.name)
     }
 }
 

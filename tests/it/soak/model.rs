@@ -64,8 +64,20 @@ impl JobSchedule {
                 let zone = TimeZone::get(ZONE).unwrap();
                 let local = jiff::Timestamp::from_second(last).unwrap().to_zoned(zone);
                 let on = |date: jiff::civil::Date| {
-                    let time = date.at(hour, 30, 0, 0).to_zoned(local.time_zone().clone());
-                    time.unwrap().timestamp().as_second()
+                    let zoned = |hour, minute| {
+                        let time = date.at(hour, minute, 0, 0);
+                        time.to_zoned(local.time_zone().clone()).unwrap()
+                    };
+                    // A time that is skipped when the clocks go forward is replaced by the end of
+                    // the gap. Here, gaps end at a full hour.
+                    let time = zoned(hour, 30);
+                    let is_skipped = time.hour() != hour;
+                    let time = if is_skipped {
+                        zoned(time.hour(), 0)
+                    } else {
+                        time
+                    };
+                    time.timestamp().as_second()
                 };
                 let today = on(local.date());
                 if today > last {

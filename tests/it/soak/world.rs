@@ -30,8 +30,8 @@ use crate::support::commands::{create_check, create_project, ping};
 use crate::support::engine::{TestEngine, open};
 use crate::support::seeded_rng::SeededRng;
 
-/// 2027-01-15, at midnight.
-const START: i64 = 1_799_971_200;
+/// 2027-03-22, at midnight. The clocks of Europe go forward six days later.
+const START: i64 = 1_805_673_600;
 /// Number of checks in a project.
 const CHECKS_PER_PROJECT: usize = 1000;
 /// Minimum number of projects.
@@ -273,8 +273,8 @@ impl SoakWorld {
         self.files.path().join("backup")
     }
 
-    /// Makes a backup and verifies it.
-    pub(super) fn back_up(&mut self) {
+    /// Makes a backup and verifies it. Returns its bytes.
+    pub(super) fn back_up(&mut self) -> u64 {
         let path = self.backup_file();
         let mut file = BufWriter::new(File::create(&path).unwrap());
         backup::write_backup(&self.engine.handle, &mut file).unwrap();
@@ -283,6 +283,7 @@ impl SoakWorld {
         let (_, report) = backup::inspect(file).unwrap();
         assert_eq!(report.problem_count, 0, "{:?}", report.problems);
         self.counts.backups += 1;
+        std::fs::metadata(&path).unwrap().len()
     }
 
     /// Compares a random sample with the model.
