@@ -84,6 +84,7 @@ fn memory_and_files_stay_flat_and_answers_equal_the_model() {
     assert!(text.contains("1 passed"), "{text}");
 }
 
+#[allow(clippy::print_stdout, reason = "it prints its progress and figures")]
 fn soak(size: SoakSize) {
     let mut world = SoakWorld::new(size);
     let mut memory = FlatFigure::new("resident memory");
