@@ -1,13 +1,13 @@
 //! Watchdog of the writer, which may hang if the disk hangs: waiting callers are refused, and the
 //! health status changes.
 
-use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::command::Unavailable;
 use super::command_queue::ReplyTarget;
 use super::{Handle, Shared};
 
+use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::util::sync::{Mutex, lock};
 
 /// Duration of a step of the writer after which it is logged and callers are refused: see

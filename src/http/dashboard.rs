@@ -93,6 +93,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::backup::BackupControl;
 use crate::domain::timezone::Timezone;
@@ -113,7 +114,6 @@ use public_status::StatusPageCache;
 use second_factor_limit::SecondFactorLimit;
 use second_step::PendingSignIns;
 use sign_in_limit::SignInLimit;
-use tokio::time::timeout;
 use undo::UndoHistory;
 
 pub use docs_site::write_docs_site;

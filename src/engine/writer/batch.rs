@@ -1,7 +1,6 @@
 //! Processes a batch: has it written, publishes its changes, replies to the callers and arms the
 //! deadlines of its checks.
 
-use crate::util::sync::atomic::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use crate::engine::batch_messages;
 use crate::engine::command::{Command, Unavailable};
 use crate::engine::command_queue::QueuedCommand;
 use crate::engine::state::Change;
+use crate::util::sync::atomic::Ordering;
 use crate::util::sync::write;
 
 impl Writer {

@@ -2,7 +2,6 @@
 //! reopened. After a failed read, memory is restored from the file. While the file is missing, no
 //! pings are accepted.
 
-use crate::util::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use super::super::housekeeping::HousekeepingPosition;
 use super::{Writer, WriterMemory};
 use crate::domain::ids::Arrival;
 use crate::store::{ProgressReporter, Store, StoreError, catch_panic};
+use crate::util::sync::atomic::Ordering;
 use crate::util::sync::write;
 
 /// Pause between two attempts to reopen a database that failed.

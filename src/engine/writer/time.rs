@@ -1,12 +1,12 @@
 //! Timestamps of commands, and handling of clock jumps. See [promises](crate::docs::promises).
 
-use crate::util::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{MAX_EVALUATED_CHECKS, Writer, WriterMemory};
 use crate::domain::ids::CheckId;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::engine::load::FileTimestamps;
+use crate::util::sync::atomic::Ordering;
 
 /// Longest wait of the writer before it reads the clock again, since clocks may be set.
 const MAX_WAIT: Duration = Duration::from_secs(1);
