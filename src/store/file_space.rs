@@ -3,7 +3,8 @@
 //!
 //! ext4 marks reserved space as unwritten, and changes that mark after it has written data there.
 //! If it cannot, because the disk fails at that moment, `fdatasync` may report no error, and the
-//! data are zeros after the next mount. Therefore zeros are written first, and the mark is examined.
+//! data are zeros after the next mount. Therefore zeros are written first, and the mark is
+//! examined.
 //!
 //! After the first write to unwritten space has failed, ext4 takes the pages in its cache as
 //! written: later writes to them succeed, but the mark stays. Therefore the cache is dropped before
