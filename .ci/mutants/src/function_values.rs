@@ -36,7 +36,11 @@ pub fn of(output: &ReturnType) -> Vec<&'static str> {
 fn of_result(segment: &PathSegment, text: &str) -> Vec<&'static str> {
     let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
         let is_formatting = text.ends_with("fmt :: Result");
-        return if is_formatting { vec!["Ok(())"] } else { Vec::new() };
+        return if is_formatting {
+            vec!["Ok(())"]
+        } else {
+            Vec::new()
+        };
     };
     let Some(GenericArgument::Type(success)) = arguments.args.first() else {
         return Vec::new();

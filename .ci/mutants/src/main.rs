@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::write(&file, insert(&text, sites.insertions, name, &mut lines)?)?;
     }
     fs::write(list, lines)?;
-    let module = include_str!("mutation.rs.txt").replace("MUTANTS", &next.to_string());
+    let module = include_str!("mutation.rs.txt").replace("@COUNT@", &next.to_string());
     fs::write(sources.join("mutation.rs"), module)?;
     let library = sources.join("lib.rs");
     let text = fs::read_to_string(&library)?;

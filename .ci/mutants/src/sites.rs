@@ -93,7 +93,10 @@ impl Sites<'_> {
         }
         let outer = std::mem::replace(&mut self.function, signature.ident.to_string());
         self.depth += 1;
-        let body = block.stmts.iter().map(|statement| statement.to_token_stream().to_string());
+        let body = block
+            .stmts
+            .iter()
+            .map(|statement| statement.to_token_stream().to_string());
         let body = body.collect::<String>().replace(' ', "");
         for value in function_values::of(&signature.output) {
             if body != value {
