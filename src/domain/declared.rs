@@ -347,3 +347,25 @@ pub struct PlannedChange {
     /// True for a user without a password.
     pub needs_password_link: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ConfigSource;
+    use super::object_fields::{ObjectValue, tags_value};
+    use crate::domain::text::Tags;
+
+    #[test]
+    fn tags_are_a_list() {
+        let list = ObjectValue::List(vec!["home".into(), "nas".into()]);
+        assert_eq!(tags_value(&Tags::parse("home nas").unwrap()), list);
+    }
+
+    #[test]
+    fn a_source_has_1_to_100_characters() {
+        let longest = "ü".repeat(100);
+        assert!(ConfigSource::parse(&longest).is_ok());
+        for wrong in ["", "a\nb", &format!("{longest}x")] {
+            assert!(ConfigSource::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -438,7 +438,7 @@ mod tests {
                 "to is wrong: the end is in the past",
             ),
             (
-                &[("to", "2027-11-22T00:00:00Z")],
+                &[("to", "2027-11-21T10:00:01Z")],
                 "to is wrong: the end is more than 366 days after from",
             ),
         ] {
@@ -448,6 +448,7 @@ mod tests {
                 "{fields:?}"
             );
         }
+        assert!(given(&[("to", "2027-11-21T10:00:00Z")]).parse(now).is_ok());
         assert_eq!(
             given(&[("schedule", "x"), ("minutes", "5")])
                 .parse(now)

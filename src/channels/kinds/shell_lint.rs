@@ -339,6 +339,8 @@ mod tests {
             ("ssh pi notify $NAME", &["NAME"]),
             ("ssh pi \"notify '$NAME'\" && true", &["NAME"]),
             ("python3 -c \"print('$NAME')\"", &["NAME"]),
+            ("perl -e \"print '$NAME'\"", &["NAME"]),
+            ("grep -c \"$NAME\" log", &[]),
             ("echo \"notify $NAME\" | sh", &["NAME"]),
             ("echo \"$NAME\" | tee log | bash -s", &[]),
             ("echo \"$(sh -c \"$NAME\")\"", &["NAME"]),

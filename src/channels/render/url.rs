@@ -224,6 +224,7 @@ mod tests {
             ),
             ("https://x/__init__.py", "https://x/__init%5F%5F.py"),
             ("https://x/a*b", "https://x/a%2Ab"),
+            ("https://x/a~b/~/*/c", "https://x/a%7Eb/%7E/%2A/c"),
             ("https://x/a?b&lt;c;d", "https://x/a?b&lt%3Bc;d"),
             ("https://x/~~a~~/b", "https://x/~~a%7E%7E/b"),
         ] {

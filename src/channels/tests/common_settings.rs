@@ -1,7 +1,10 @@
 //! Settings that many kinds share.
 
 use super::kinds::{example, kind_named};
+use super::sample::{alert_now, attempt};
 use super::settings::parse;
+use crate::channels::alert::AlertFacts;
+use crate::channels::{SendStep, prepare};
 use crate::domain::alert::AlertEvent;
 
 #[test]
@@ -89,6 +92,26 @@ fn common_settings_are_parsed() {
             .unwrap_err()
             .contains("there is no setting \"repeat\"")
     );
+}
+
+#[test]
+fn a_resolved_notice_has_the_priority_of_a_recovery() {
+    let ntfy = example("ntfy").with_value("priority", "5").unwrap();
+    let ntfy = ntfy.with_value("priority-up", "2").unwrap();
+    let ntfy = ntfy.with_value("notices", "on").unwrap();
+    for (is_resolved, priority) in [(false, 5), (true, 2)] {
+        let notice = alert_now(AlertFacts::Notice {
+            title: "The channel ops mail".into(),
+            text: "See overdue channel list.".into(),
+            is_resolved,
+        });
+        let steps = prepare(&ntfy, &notice, &attempt()).unwrap();
+        let [SendStep::Http(request)] = steps.as_slice() else {
+            panic!("{steps:?}");
+        };
+        let sent: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+        assert_eq!(sent["priority"], priority, "{sent}");
+    }
 }
 
 #[test]

@@ -221,6 +221,7 @@ fn responses_with_a_special_meaning_for_a_kind() {
             "{\"result\":{\"timestamp\":1}}",
             Delivered,
         ),
+        ("signal", 500, none, "{}", Verdict::RETRY),
         (
             "signal",
             200,
@@ -272,6 +273,13 @@ fn responses_with_a_special_meaning_for_a_kind() {
                 r#"{"results":[{"type":"UNREGISTERED_FAILURE"}]}}}}"#
             ),
             ChannelRejected,
+        ),
+        (
+            "signal",
+            200,
+            none,
+            r#"{"result":{"results":[{"type":"UNREGISTERED_FAILURE"},{"type":"SUCCESS"}]}}"#,
+            Delivered,
         ),
         ("sms", 201, none, "", Delivered),
         ("sms", 400, none, "{\"code\":21211}", ChannelRejected),

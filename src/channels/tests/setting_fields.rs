@@ -15,6 +15,21 @@ fn kinds_are_found_by_their_names() {
     assert_eq!((find_kind("Email"), find_kind("")), (None, None));
 }
 
+#[test]
+fn keys_of_files_and_patterns_are_told_apart() {
+    let webhook = find_kind("webhook").unwrap();
+    assert!(webhook.is_key_pattern("header.NAME") && webhook.is_key_prefix("header"));
+    for key in ["header.name", "header", "down-url", "NAME"] {
+        assert!(!webhook.is_key_pattern(key), "{key}");
+    }
+    let ntfy = find_kind("ntfy").unwrap();
+    assert!(ntfy.has_secret_files() && !find_kind("email").unwrap().has_secret_files());
+    assert_eq!(ntfy.secret_key_of_file("token-file"), Some("token"));
+    for key in ["token", "topic-file", "-file"] {
+        assert_eq!(ntfy.secret_key_of_file(key), None, "{key}");
+    }
+}
+
 fn all_settings(kind: &'static ChannelKind) -> ChannelSettings {
     let mut settings = parse(kind, kind.example).unwrap();
     for field in kind.fields.iter().chain(kind.common_fields()) {

@@ -15,7 +15,17 @@ pub(super) fn parse(
 #[test]
 fn valid_settings_are_accepted_and_read_back() {
     let long = format!("https://example.org/{}", "x".repeat(1980));
+    let name = format!("header.{}", "x".repeat(100));
+    let value = "x".repeat(1000);
     let cases: &[(&'static ChannelKind, Pairs<'_>)] = &[
+        (
+            kind_named("webhook"),
+            &[
+                ("down-url", "http://a/"),
+                (&name, &value),
+                ("method", "GET"),
+            ],
+        ),
         (kind_named("email"), &[("to", "ops@example.org")]),
         (kind_named("email"), &[("to", "a.b+c_d/e=f@localhost")]),
         (kind_named("email"), &[("to", "a@b,c@d, e@f")]),

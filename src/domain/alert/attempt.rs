@@ -93,3 +93,39 @@ pub struct RefusedRecipient {
     /// [`DeliveryRecord::MAX_REASON_BYTES`](super::DeliveryRecord::MAX_REASON_BYTES) bytes.
     pub reason: Box<str>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recipients(results: &[(&str, RecipientResult)]) -> Arc<[Recipient]> {
+        results
+            .iter()
+            .map(|(address, result)| Recipient {
+                address: (*address).into(),
+                result: result.clone(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_attempt_keeps_the_final_results_of_the_other_addresses() {
+        use RecipientResult::{Accepted, Pending, PossiblyDelivered, Refused};
+        let earlier = recipients(&[
+            ("ann", Accepted),
+            ("bob", Pending),
+            ("carl", PossiblyDelivered),
+            ("eve", Refused("550".into())),
+            ("left", Accepted),
+        ]);
+        let after = |results: &[_]| {
+            Recipient::after_attempt(&earlier, &recipients(results), |address| address != "left")
+        };
+        assert_eq!(
+            after(&[("bob", Accepted), ("eve", Accepted)]),
+            recipients(&[("ann", Accepted), ("bob", Accepted), ("eve", Accepted)])
+        );
+        assert!(after(&[]).is_empty());
+        assert!(Accepted.is_final() && !PossiblyDelivered.is_final() && !Pending.is_final());
+    }
+}

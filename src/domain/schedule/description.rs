@@ -250,6 +250,7 @@ mod tests {
             "0 0 L * *",
             "Mon *-*-1..7 10:00",
             "0 9 * * 5#2",
+            "005 9 * * *",
         ] {
             assert_eq!(
                 Schedule::parse(text).unwrap().describe(),

@@ -191,6 +191,19 @@ fn a_torn_record_at_the_end_was_never_acknowledged_and_is_left_out() {
 }
 
 #[test]
+fn a_torn_first_record_leaves_the_log_of_the_earlier_use_behind_it() {
+    let (storage, mut journal) = new_journal();
+    let marks = append(&mut journal, LogMark::default(), &[b"one", b"two"]);
+    journal.release();
+    append(&mut journal, marks[1], &[b"three"]);
+    storage.write(SECTOR, &[0; 4096]).unwrap();
+    assert_eq!(
+        changes_after(&reopen(&storage), marks[1]),
+        Vec::<Vec<u8>>::new()
+    );
+}
+
+#[test]
 fn a_damaged_record_before_a_whole_one_is_an_error() {
     let (storage, mut journal) = new_journal();
     append(
@@ -232,6 +245,18 @@ fn a_record_that_cannot_be_read_is_an_error_and_an_unused_sector_is_none() {
     let found = result(5 * SECTOR..5 * SECTOR + 1);
     assert!(matches!(found, Err(LogError::Damaged(_))), "{found:?}");
     assert_eq!(result(9 * SECTOR..9 * SECTOR + 1).unwrap().len(), 2);
+}
+
+#[test]
+fn a_record_whose_header_has_another_hash_is_none() {
+    let (storage, mut journal) = new_journal();
+    append(&mut journal, LogMark::default(), &[b"one"]);
+    let mut record = vec![0; SECTOR as usize];
+    storage.read(SECTOR, &mut record).unwrap();
+    assert!(super::record::decode(DATABASE, &record).is_some());
+    // The last byte of the hash.
+    record[super::record::HEADER_BYTES - 1] ^= 1;
+    assert_eq!(super::record::decode(DATABASE, &record), None);
 }
 
 #[test]

@@ -287,6 +287,23 @@ fn a_full_outbox_accepts_the_end_of_a_delivered_downtime() {
 }
 
 #[test]
+fn a_full_outbox_accepts_the_end_of_a_downtime_that_was_tried() {
+    let mut working = working_state();
+    let urls = [("down-url", "http://a/"), ("up-url", "http://a/")];
+    let hook = add_channel(&mut working, "webhook", &urls);
+    let id = add_check(&mut working, 7);
+    send_ping(&mut working, 7, PingKind::Fail, NOW);
+    let refused = SendOutcome::Retry {
+        reason: "the answer was 503".into(),
+        may_have_arrived: false,
+    };
+    send(&mut working, hook, id, &refused);
+    fill_outbox(&mut working, hook);
+    send_ping(&mut working, 7, PingKind::Success, NOW.plus_secs(60));
+    assert_eq!(rows(&working, id), [AlertEvent::Down, AlertEvent::Up]);
+}
+
+#[test]
 fn a_downtime_that_a_full_outbox_refused_has_no_end() {
     let mut working = working_state();
     let hook = add_channel(
