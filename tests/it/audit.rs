@@ -1,7 +1,7 @@
 //! Audit logs: entries with their authors, at the API and the admin socket; their limits.
 
 use overdue::admin::audit::{AuditRow, ListAudit};
-use overdue::admin::keys::CreateKey;
+use overdue::admin::keys::{CreateKey, RevokeKey};
 use overdue::admin::projects::{CheckLimit, CreateProject, DeleteProject};
 use overdue::admin::{AdminContext, AdminRequest as _};
 use overdue::config::apply_config;
@@ -112,7 +112,7 @@ async fn the_command_line_sees_all_logs_and_that_of_a_deleted_project_is_gone() 
         label: KeyLabel::parse("deploy").unwrap(),
         access: KeyAccess::ReadWrite,
     };
-    key.run(&context).await.unwrap();
+    let id = key.run(&context).await.unwrap().id;
     let rows = list(&server, None).await;
     let rows: Vec<_> = rows
         .iter()
@@ -131,7 +131,12 @@ async fn the_command_line_sees_all_logs_and_that_of_a_deleted_project_is_gone() 
             (None, "command line", "created project Second"),
         ]
     );
-    assert_eq!(list(&server, Some("Second")).await.len(), 1);
+    RevokeKey { id }.run(&context).await.unwrap();
+    let rows = list(&server, Some("Second")).await;
+    assert_eq!(
+        (rows.len(), &*rows[0].description),
+        (2, "deleted key deploy")
+    );
     let scope = server.handle.with_state(|state| {
         let mut projects = state.projects();
         let second = projects.find(|found| found.project.name.as_str() == "Second");

@@ -443,7 +443,8 @@ async fn many_alerts_at_once_are_one_message_to_people() {
     let requests = receiver.wait_for(1).await;
     let message: serde_json::Value = serde_json::from_str(requests[0].text()).unwrap();
     assert!(
-        message["title"].as_str().unwrap().contains("30 checks"),
+        message["title"].as_str().unwrap().contains("30 checks")
+            && message["click"].as_str().unwrap().contains("/projects/"),
         "{message}"
     );
     assert_eq!(
@@ -598,6 +599,7 @@ async fn a_mail_shows_the_event_and_the_output_of_the_job() {
         "Subject: UP | Nightly backup",
         "RCPT TO:<ann@example.org>",
         "In-Reply-To:",
+        "Content-Type: text/html",
         "no space left",
     ] {
         assert!(
@@ -606,6 +608,29 @@ async fn a_mail_shows_the_event_and_the_output_of_the_job() {
             server.received_lines()
         );
     }
+}
+
+#[tokio::test]
+async fn an_alert_names_the_other_checks_that_are_down() {
+    let site = NotifierFixture::start().await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
+    site.create_channel("ntfy", &[("url", &receiver.url("")), ("topic", "home")])
+        .await;
+    for (uuid, name) in [(7, "Nightly backup"), (8, "db-dump"), (9, "Sync")] {
+        site.create_check(uuid, name).await;
+    }
+    for (count, uuid) in [(1, 7), (2, 8)] {
+        site.ping(uuid, PingKind::Fail, "").await;
+        receiver.wait_for(count).await;
+        site.deliveries(count).await;
+        site.clock.advance_secs(60);
+    }
+    let requests = receiver.requests();
+    let text = requests[1].text();
+    assert!(
+        text.contains("Nightly backup") && !text.contains("Sync"),
+        "{text}"
+    );
 }
 
 #[tokio::test]

@@ -38,7 +38,14 @@ fn an_identifier_in_use_is_refused_and_both_objects_are_named() {
                 name: "Taken",
                 ..other.clone()
             },
-            r#"a project "Taken" with another UUID exists"#,
+            r#"a project "Taken" with another UUID exists on this server; it has no checks: run"#,
+        ),
+        (
+            ImportFixture {
+                name: "default",
+                ..other.clone()
+            },
+            r#"a project "default" with another UUID exists on this server; rename"#,
         ),
         (
             ImportFixture {

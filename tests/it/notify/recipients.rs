@@ -142,6 +142,35 @@ async fn a_temporarily_refused_recipient_is_retried_alone() {
 }
 
 #[tokio::test]
+async fn a_recovery_is_no_reply_to_a_mail_about_several_checks() {
+    let (site, server) = site(&[]).await;
+    site.create_channel("email", &[("to", "ann@example.org")])
+        .await;
+    let failure_kw = Some(Keywords::parse("ERR").unwrap());
+    for uuid in 1..=30 {
+        let edit = CheckEdit {
+            failure_kw: failure_kw.clone(),
+            filter_subject: Some(true),
+            channels: Some(ChannelSelection::All),
+            ..CheckEdit::default()
+        };
+        site.execute(create_check(MAIN, uuid, edit)).await;
+    }
+    let mails = (1..=30).map(|uuid| email_ping(uuid, "ERR", None, ""));
+    site.execute(Command::Mail(mails.collect())).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    site.clock.advance_secs(1);
+    site.deliveries(30).await;
+    site.clock.advance_secs(60);
+    site.ping(1, PingKind::Success, "").await;
+    site.deliveries(31).await;
+    let ids = &headers(&server, "Message-ID:")["ann@example.org"];
+    let answers = &headers(&server, "In-Reply-To:")["ann@example.org"];
+    assert_eq!((ids.len(), answers.len()), (2, 1));
+    assert!(!ids.contains(&answers[0]), "{ids:?} {answers:?}");
+}
+
+#[tokio::test]
 async fn a_refusal_that_comes_before_the_recipient_is_not_about_the_recipient() {
     let (site, server) = site(&[
         ("RCPT TO:<bob", "450 later", 1),
