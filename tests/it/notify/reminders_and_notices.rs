@@ -194,6 +194,36 @@ async fn notices_about_channels_and_the_database_are_sent_to_channels_that_reque
 }
 
 #[tokio::test]
+async fn a_notice_that_fails_is_sent_again_after_a_minute_and_five_times_at_most() {
+    let site = NotifierFixture::start().await;
+    let broken = Receiver::start([ResponseAction::status(500)]).await;
+    let phone = Receiver::start([ResponseAction::status(503)]).await;
+    let hook = webhook(&site, &broken).await;
+    let settings = [
+        ("url", &*phone.url("")),
+        ("topic", "home"),
+        ("notices", "on"),
+        ("send", "up"),
+    ];
+    site.create_channel("ntfy", &settings).await;
+    site.create_check(7, "a").await;
+    site.ping(7, PingKind::Fail, "").await;
+    site.wait_for_failure(hook).await;
+    site.clock.advance_secs(3601);
+    phone.wait_for(1).await;
+    let mut attempts = Vec::new();
+    for second in (0..600).step_by(20) {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        attempts.resize(phone.requests().len(), second);
+        site.clock.advance_secs(20);
+    }
+    assert_eq!(attempts.len(), 5, "{attempts:?}");
+    let pauses: Vec<_> = attempts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    // A request may be seen one step late.
+    assert!(pauses.iter().all(|pause| *pause >= 40), "{attempts:?}");
+}
+
+#[tokio::test]
 async fn failing_backups_alert_until_one_succeeds() {
     let disk = Disk::default();
     let site =
