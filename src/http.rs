@@ -462,9 +462,8 @@ impl ServerState {
     /// True if the database answers and accepts writes.
     pub(crate) async fn is_healthy(&self) -> bool {
         let probing = self.handle.clone();
-        let probe = self
-            .response_writer
-            .run_blocking(move || probing.probe().is_ok());
+        let writer = self.response_writer.for_owner(WorkOwner::Server);
+        let probe = writer.run_blocking(move || probing.probe().is_ok());
         self.handle.is_writable()
             && tokio::time::timeout(PROBE_TIMEOUT, probe).await == Ok(Ok(true))
     }

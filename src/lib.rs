@@ -56,7 +56,8 @@
 //! - Clock jumps: `engine::clock_jump`, `engine::writer::time`; described in [`docs::promises`].
 //! - Data read at startup, and its order: `engine::load`.
 //! - Contents of the database file: [`store`], one file for each kind of row.
-//! - Durability of a batch, and what is on disk after a kill: `store::log`, `store::store_log`;
+//! - Durability of a batch, and what is on disk after a kill: `store::log`, `store::store_log`,
+//!   `store::file_space`;
 //!   when the database is synced: `maintain_log` in `engine::writer::recovery`.
 //! - Operation of several machines: `server::cluster`; their status: `metrics::cluster`; answers
 //!   without a leader: `server::cluster::stale_reads`, `engine::stale_view`; the database of a

@@ -2,7 +2,6 @@
 //! never waits for subscribers. The record has a bounded size. Without subscribers it costs one
 //! read of a counter.
 
-use crate::util::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use tokio::sync::{Notify, watch};
 use super::Handle;
 use super::state::{Change, State, UserChange};
 use crate::domain::ids::{CheckId, ProjectId};
+use crate::util::sync::atomic::{AtomicUsize, Ordering};
 use crate::util::sync::{Mutex, MutexGuard, lock};
 
 /// Maximum number of changed checks that are kept until they are taken: see

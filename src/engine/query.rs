@@ -3,8 +3,6 @@
 //!
 //! These calls may wait for the disk. Asynchronous callers run them on a thread that may block.
 
-use crate::util::sync::atomic::Ordering;
-
 use super::Handle;
 use crate::domain::alert::DeliveryRecord;
 use crate::domain::audit::{AuditEntry, AuditScope};
@@ -14,6 +12,7 @@ use crate::domain::ids::{Arrival, DeliveryNumber, FlipNumber};
 use crate::domain::ping::Ping;
 use crate::domain::timestamp::Timestamp;
 use crate::store::{BodyPart, Snapshot, StoreError, TableRows, catch_panic};
+use crate::util::sync::atomic::Ordering;
 use crate::util::sync::lock;
 
 /// Maximum number of pings in one list: see [limits](crate::docs::limits).

@@ -93,7 +93,6 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
 use crate::backup::BackupControl;
 use crate::domain::timezone::Timezone;
@@ -104,7 +103,6 @@ use crate::http::common::request::BaseUrl;
 use crate::http::common::response_body::ResponseWriter;
 use crate::http::common::work_owner::WorkOwner;
 use crate::outbound::Outbound;
-use crate::util::keyed_semaphore::KeyedSemaphore;
 use challenges::SignInChallenges;
 use external_sign_in::ExternalSignIn;
 use import::ImportSlot;
@@ -125,8 +123,6 @@ pub use proxy_auth::{LogoutUrl, ProxyAuth};
 
 /// Maximum number of tasks of the dashboard that run at the same time. Pings do not wait for them.
 const MAX_TASKS: usize = 3;
-/// Maximum number of these tasks for one project, or for one user on pages without a project.
-const MAX_TASKS_PER_OWNER: usize = 2;
 /// Maximum number of tasks that run at the same time for clients that are not signed in. Signed-in
 /// users do not wait for them.
 const MAX_ANONYMOUS_TASKS: usize = 1;
@@ -194,8 +190,8 @@ pub(crate) struct DashboardState {
     config: DashboardConfig,
     base_url: BaseUrl,
     trusted_proxies: Box<[IpNet]>,
-    task_permits: KeyedSemaphore<WorkOwner>,
-    anonymous_task_permits: Semaphore,
+    task_permits: Arc<Semaphore>,
+    anonymous_task_permits: Arc<Semaphore>,
     password_hasher: PasswordHasher,
     sign_in_limit: SignInLimit,
     pending_sign_ins: PendingSignIns,
@@ -224,7 +220,7 @@ impl DashboardState {
         base_url: BaseUrl,
         trusted_proxies: &[IpNet],
     ) -> Arc<Self> {
-        let task_permits = KeyedSemaphore::per_key(MAX_TASKS_PER_OWNER).with_total(MAX_TASKS);
+        let task_permits = Arc::new(Semaphore::new(MAX_TASKS));
         let sign_in_limit = SignInLimit::default();
         let pending_sign_ins = PendingSignIns::default();
         let one_time_texts = OneTimeTexts::default();
@@ -235,7 +231,7 @@ impl DashboardState {
             .filter(|_| config.uses_passwords() && !config.providers.is_empty())
             .map(|outbound| ExternalSignIn::new(config.providers.clone(), outbound));
         let backup_permit = Arc::new(Semaphore::new(1));
-        let password_hasher = PasswordHasher::new(response_writer.clone(), handle.random().clone());
+        let password_hasher = PasswordHasher::new(&response_writer, handle.random().clone());
         let trusted_proxies = trusted_proxies.into();
         let live_updates = live_updates::LiveUpdates::new(handle.clone(), response_writer.clone());
         Arc::new(Self {
@@ -245,7 +241,7 @@ impl DashboardState {
             base_url,
             trusted_proxies,
             task_permits,
-            anonymous_task_permits: Semaphore::new(MAX_ANONYMOUS_TASKS),
+            anonymous_task_permits: Arc::new(Semaphore::new(MAX_ANONYMOUS_TASKS)),
             password_hasher,
             sign_in_limit,
             pending_sign_ins,
@@ -263,7 +259,7 @@ impl DashboardState {
     }
 
     /// Runs slow work outside the threads of connections, which answer pings. At most `MAX_TASKS`
-    /// run at a time, and at most `MAX_TASKS_PER_OWNER` for one owner.
+    /// run at a time.
     ///
     /// # Errors
     /// Fails if no permit is free within [`TASK_QUEUE_TIMEOUT`].
@@ -272,11 +268,9 @@ impl DashboardState {
         owner: WorkOwner,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
-        let permit = timeout(TASK_QUEUE_TIMEOUT, self.task_permits.acquire(owner)).await;
-        let _permit = permit.map_err(|_| HttpError::Unavailable)?;
         self.response_writer
             .for_owner(owner)
-            .run_blocking(work)
+            .run_with_permit(&self.task_permits, TASK_QUEUE_TIMEOUT, work)
             .await
     }
 
@@ -289,6 +283,7 @@ impl DashboardState {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
         self.response_writer
+            .for_owner(WorkOwner::Visitors)
             .run_with_permit(&self.anonymous_task_permits, TASK_QUEUE_TIMEOUT, work)
             .await
     }

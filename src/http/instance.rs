@@ -69,7 +69,7 @@ async fn authorized_reply(
     if SecretHash::of(key) != access.key {
         return Err(HttpError::WrongKey);
     }
-    let quota = server.body_budget.of(WorkOwner::Other);
+    let quota = server.body_budget.of(WorkOwner::Server);
     let body = request_body::read_whole(body, MAX_BODY_BYTES, quota).await?;
     let path = server.config.base_url.strip_base_path(parts.uri.path());
     let path = path
@@ -92,7 +92,11 @@ async fn authorized_reply(
         body,
         allow,
     } = access.api.respond(request).await;
-    let body = server.response_writer.buffer(body).await?;
+    let body = server
+        .response_writer
+        .for_owner(WorkOwner::Server)
+        .buffer(body)
+        .await?;
     let mut found = reply::json_with_status(status, body);
     if let Some(methods) = allow {
         reply::set_header(&mut found, ALLOW, &methods);

@@ -34,7 +34,8 @@ pub(super) async fn server_metrics<B>(
         require_read(request)?;
         require_token(server, request.headers(), is_open)?;
         let handle = server.handle.clone();
-        let text = server.response_writer.run_blocking(move || {
+        let writer = server.response_writer.for_owner(WorkOwner::Server);
+        let text = writer.run_blocking(move || {
             let snapshot = MetricsSnapshot {
                 channels: ChannelStatus::counts(&handle),
                 ..handle.metrics_snapshot()
@@ -42,7 +43,7 @@ pub(super) async fn server_metrics<B>(
             handle.metrics().render(&snapshot)
         });
         let text = text.await?;
-        server.response_writer.buffer(text.into_bytes()).await
+        writer.buffer(text.into_bytes()).await
     };
     metrics_reply(answer.await)
 }
@@ -104,7 +105,7 @@ async fn write_checks(
     scope: MetricsScope,
 ) -> Result<ResponseBody, HttpError> {
     let owner = match scope {
-        MetricsScope::AllProjects => WorkOwner::Other,
+        MetricsScope::AllProjects => WorkOwner::Server,
         MetricsScope::Project(project) => WorkOwner::Project(project),
     };
     let mut text = CheckMetricsText::new(server.handle.clone(), scope);

@@ -20,6 +20,7 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::{Advice, SeekFrom, fadvise, seek};
 use rustix::io::Errno;
 
+use super::storage::is_full;
 use crate::util::sync::{Mutex, lock};
 
 /// Size of the parts of the file that are filled at once, in bytes. Each part costs one sync.
@@ -111,9 +112,19 @@ impl FileSpace {
             let start = part * PART_BYTES;
             let part_range = start..(start + PART_BYTES).min(len);
             drop_cached(&self.file, part_range.clone())?;
-            if fill_holes(&self.file, part_range.clone())? {
-                sync()?;
-                self.verify_written(part_range)?;
+            match fill_holes(&self.file, part_range.clone()) {
+                Ok(false) => {}
+                Ok(true) => {
+                    sync()?;
+                    self.verify_written(part_range)?;
+                }
+                // Data are replaced even on a full disk.
+                Err(error)
+                    if is_full(&error) && next_hole(&self.file, range.clone())?.is_none() =>
+                {
+                    continue;
+                }
+                Err(error) => return Err(error),
             }
             filled.insert(part);
         }
@@ -144,12 +155,16 @@ impl FileSpace {
         self.verify_written(range)
     }
 
-    /// Returns an error if the file system still has a part of this range as unwritten.
-    fn verify_written(&self, range: Range<u64>) -> io::Result<()> {
+    /// Returns an error if the file system still has a part of this range as unwritten, where it
+    /// may have reported nothing. Everything in the range must have been written and synced.
+    pub(super) fn verify_written(&self, range: Range<u64>) -> io::Result<()> {
+        if !self.needs_filling {
+            return Ok(());
+        }
         drop_cached(&self.file, range.clone())?;
         match next_hole(&self.file, range)? {
             Some(hole) => Err(io::Error::other(format!(
-                "the file system lost bytes {} to {} of the database",
+                "the file system lost bytes {} to {} of the file",
                 hole.start, hole.end
             ))),
             None => Ok(()),

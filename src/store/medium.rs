@@ -28,7 +28,7 @@ const LOST_WRITES_NAME: &str = "overdue.rewrite";
 const CACHE_BYTES: usize = 16 << 20;
 
 /// Number of bytes that are rewritten at a time.
-const REWRITE_BYTES: usize = 1 << 20;
+const REWRITE_BYTES: usize = 8 << 20;
 
 /// Number of bytes that are rewritten at a time where some of them cannot be read.
 const PAGE_BYTES: usize = 4096;
@@ -189,13 +189,12 @@ impl Medium {
                 let file_clone = file.try_clone().map_err(path_error)?;
                 let file =
                     FileBackend::new(file).map_err(|error| self.explain_error(error.into()))?;
+                // A failed sync is reported once.
+                let space = FileSpace::new(file_clone)
+                    .inspect_err(|_| mark.set())
+                    .map_err(path_error)?;
                 (
-                    Storage::new(
-                        Arc::new(file),
-                        Some(FileSpace::new(file_clone).map_err(path_error)?),
-                        mark,
-                        progress,
-                    ),
+                    Storage::new(Arc::new(file), Some(space), mark, progress),
                     Some(id),
                 )
             }

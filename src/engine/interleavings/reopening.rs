@@ -58,13 +58,11 @@ fn a_failed_database_is_not_seen_once_it_was_taken_and_its_successor_is() {
             thread::spawn(move || {
                 let before = stage.load(Ordering::Relaxed);
                 let store = slot.get().ok();
-                let after = stage.load(Ordering::Relaxed);
                 let is_first = store
                     .as_ref()
                     .is_some_and(|store| Arc::ptr_eq(store, &first));
                 assert!(before == 0 || !is_first);
                 assert!(before < 2 || store.is_some());
-                assert!(after > 0 || before > 0 || store.is_some() || !is_first);
             })
         });
         let failed = slot.take_failed().unwrap();

@@ -1,10 +1,11 @@
 //! State of an open connection, and the request to close it in favor of another one.
 
-use crate::util::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::sleep;
+
+use crate::util::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 /// A connection that is asked to close does so if no data arrives for this time: by then a request
 /// in flight has arrived.

@@ -33,7 +33,7 @@ const MIN_BYTES_PER_INTERVAL: usize = 10_000;
 /// long body needs no key.
 const BODY_BUDGET_BYTES: usize = 64 << 20;
 /// Maximum number of these bytes of one owner.
-const BODY_BUDGET_BYTES_PER_OWNER: usize = BODY_BUDGET_BYTES / 2;
+const BODY_BUDGET_BYTES_PER_OWNER: usize = BODY_BUDGET_BYTES / 4;
 
 /// Budget of bytes for arriving bodies.
 pub(crate) struct BodyBudget(KeyedSemaphore<WorkOwner>);

@@ -23,7 +23,7 @@ use crate::util::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 /// there is at most one per connection.
 const MAX_BUFFERED_BYTES: usize = 64 << 20;
 /// Maximum number of these bytes of one owner.
-const MAX_BUFFERED_BYTES_PER_OWNER: usize = MAX_BUFFERED_BYTES / 2;
+const MAX_BUFFERED_BYTES_PER_OWNER: usize = MAX_BUFFERED_BYTES / 4;
 /// Maximum number of blocking threads that work for one owner.
 const MAX_THREADS_PER_OWNER: usize = 2;
 /// Maximum time that work waits for other work of its owner.
@@ -204,18 +204,20 @@ impl ResponseWriter {
         }
     }
 
-    /// Runs work like [`run_blocking`](Self::run_blocking) once a permit is free, which must be
-    /// within `max_wait`.
+    /// Runs work like [`run_blocking`](Self::run_blocking) once a permit is free, too. Waits at
+    /// most `max_wait`, without the permit while other work of the owner runs.
     pub(crate) async fn run_with_permit<T: Send + 'static>(
         &self,
-        permits: &Semaphore,
+        permits: &Arc<Semaphore>,
         max_wait: Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
-        let Ok(Ok(_permit)) = timeout(max_wait, permits.acquire()).await else {
-            return Err(HttpError::Unavailable);
-        };
-        self.run_blocking(work).await
+        let turn_and_permit = timeout(max_wait, async {
+            let turn = self.turns.acquire(self.owner).await;
+            (turn, Arc::clone(permits).acquire_owned().await)
+        });
+        let held = turn_and_permit.await.map_err(|_| HttpError::Unavailable)?;
+        self.run_holding(held, work).await
     }
 
     /// Runs work that may take long on a blocking thread.
@@ -224,10 +226,18 @@ impl ResponseWriter {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, HttpError> {
         let turn = timeout(TURN_TIMEOUT, self.turns.acquire(self.owner)).await;
-        let turn = turn.map_err(|_| HttpError::Unavailable)?;
-        // The work runs even if its caller has left, so the permit goes with it.
+        self.run_holding(turn.map_err(|_| HttpError::Unavailable)?, work)
+            .await
+    }
+
+    /// Runs work that holds permits. It runs even if its caller has left, so they go with it.
+    async fn run_holding<T: Send + 'static>(
+        &self,
+        permits: impl Send + 'static,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, HttpError> {
         let work = move || {
-            let _turn = turn;
+            let _permits = permits;
             work()
         };
         self.blocking

@@ -9,7 +9,13 @@ pub(crate) enum WorkOwner {
     Project(ProjectId),
     /// Other requests of a user.
     User(UserId),
-    /// All other requests: of clients without a key or session, and about the server.
+    /// Pages for visitors who are not signed in.
+    Visitors,
+    /// Hashes of passwords.
+    Passwords,
+    /// Health, metrics and the instance key.
+    Server,
+    /// All other requests of clients without a key or session.
     Other,
 }
 

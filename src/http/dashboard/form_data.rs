@@ -4,8 +4,7 @@ use super::page_error::PageError;
 use super::page_request::Query;
 use crate::http::common::reply::HttpError;
 use crate::http::common::request::form_pairs;
-use crate::http::common::request_body::BodyQuota;
-use crate::http::common::request_body::{self, IncomingBody};
+use crate::http::common::request_body::{self, BodyQuota, IncomingBody};
 use crate::http::common::response_body::ResponseWriter;
 
 /// Maximum size of a form in bytes. Larger ones are answered with 413.

@@ -29,10 +29,8 @@ use super::{
 use crate::http::common::client_address::Peer;
 use crate::http::common::reply::{self, HttpReply};
 use crate::http::common::request;
-use crate::http::common::request_body::BodyBudget;
-use crate::http::common::request_body::IncomingBody;
-use crate::http::common::response_body::ResponseBody;
-use crate::http::common::response_body::ResponseWriter;
+use crate::http::common::request_body::{BodyBudget, IncomingBody};
+use crate::http::common::response_body::{ResponseBody, ResponseWriter};
 use crate::http::common::work_owner::WorkOwner;
 
 /// Name of the fragment of a page that a script requests.
@@ -329,9 +327,9 @@ async fn handle_page(
             };
             let shared_dashboard = Arc::clone(dashboard);
             let path = url_with_query(dashboard, &page, head.uri.query());
-            let writer = &dashboard.response_writer;
             let render = move || session_expired::render_page(&shared_dashboard, &path, &form);
-            return page_reply(writer, writer.run_blocking(render).await?, false).await;
+            let html = dashboard.run_blocking_anonymous(render).await?;
+            return page_reply(&dashboard.response_writer, html, false).await;
         }
         return Ok(with_private_caching(reply::see_other(
             &sign_in::sign_in_url(dashboard, &page, head.uri.query()),

@@ -1,6 +1,7 @@
 //! Hashes passwords on the threads for slow work: two at a time, so that clients that guess
 //! passwords do not use up the threads and the memory.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -8,6 +9,7 @@ use tokio::sync::Semaphore;
 use crate::domain::user::{Password, PasswordHash};
 use crate::http::common::reply::HttpError;
 use crate::http::common::response_body::ResponseWriter;
+use crate::http::common::work_owner::WorkOwner;
 use crate::util::password::{self, PasswordMatch};
 use crate::util::random::Random;
 
@@ -18,16 +20,16 @@ const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Hashes passwords, at most two at a time.
 pub(super) struct PasswordHasher {
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
     response_writer: ResponseWriter,
     random: Random,
 }
 
 impl PasswordHasher {
-    pub(super) fn new(response_writer: ResponseWriter, random: Random) -> Self {
+    pub(super) fn new(response_writer: &ResponseWriter, random: Random) -> Self {
         Self {
-            permits: Semaphore::new(MAX_HASHES),
-            response_writer,
+            permits: Arc::new(Semaphore::new(MAX_HASHES)),
+            response_writer: response_writer.for_owner(WorkOwner::Passwords),
             random,
         }
     }

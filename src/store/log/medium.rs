@@ -12,6 +12,7 @@ use rustix::fs::OFlags;
 
 use super::journal::JOURNAL_BYTES;
 use super::{ChangeLog, Journal, LogError, MemoryLog, OpenedJournal};
+use crate::store::file_space::FileSpace;
 use crate::store::medium::{FileId, create_file};
 use crate::store::{Medium, NO_FOLLOW, StoreError};
 
@@ -264,8 +265,10 @@ fn create_journal_file(directory: &Path, database: u64) -> io::Result<Journal> {
     let path = directory.join(JOURNAL_NAME);
     let new = directory.join(NEW_JOURNAL_NAME);
     let created = create_file(&new).and_then(|file| {
+        let space = FileSpace::new(file.try_clone()?)?;
         let storage = FileBackend::new(file).map_err(io::Error::other)?;
         let journal = Journal::create(Arc::new(storage), database, JOURNAL_BYTES)?;
+        space.verify_written(0..JOURNAL_BYTES)?;
         fs::rename(&new, &path)?;
         // The name must be as durable as the contents of the file.
         File::open(directory)?.sync_all()?;

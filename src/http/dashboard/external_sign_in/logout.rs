@@ -10,8 +10,7 @@ use crate::domain::audit::{Actor, ActorKind};
 use crate::engine::command::user::SessionSelection;
 use crate::http::common::client_address::{Client, Peer};
 use crate::http::common::reply::{self, HttpError, HttpReply};
-use crate::http::common::request_body::BodyQuota;
-use crate::http::common::request_body::{self, IncomingBody};
+use crate::http::common::request_body::{self, BodyQuota, IncomingBody};
 use crate::http::dashboard::DashboardState;
 use crate::operations;
 
