@@ -56,9 +56,9 @@
 //! - Clock jumps: `engine::clock_jump`, `engine::writer::time`; described in [`docs::promises`].
 //! - Data read at startup, and its order: `engine::load`.
 //! - Contents of the database file: [`store`], one file for each kind of row.
-//! - Durability of a batch, and what is on disk after a kill: `store::log`, `store::store_log`,
-//!   `store::file_space`;
-//!   when the database is synced: `maintain_log` in `engine::writer::recovery`.
+//! - Durability of a batch, and what is on disk after a kill: `store::log`, `store::store_log`;
+//!   when the database is synced: `maintain_log` in `engine::writer::recovery`; space of its file:
+//!   `store::file_space`.
 //! - Operation of several machines: `server::cluster`; their status: `metrics::cluster`; answers
 //!   without a leader: `server::cluster::stale_reads`, `engine::stale_view`; the database of a
 //!   follower: `store::follower`, `server::cluster::replica`; the log of a leader:
