@@ -1,7 +1,8 @@
 //! Queue of commands for the writer. It is bounded in commands and in bytes: with a slow disk,
 //! callers wait or are refused, and memory does not grow.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -73,22 +74,32 @@ impl QueueContents {
         self.small.is_empty() && self.large.is_empty()
     }
 
-    /// Takes as many small commands as fit in a batch.
-    fn take_small(&mut self) -> Vec<QueuedCommand> {
+    /// Takes as many small commands as fit in a batch. If not all fit, each owner of commands that
+    /// are not light gets an equal part of the bytes.
+    fn take_small<O: Eq + Hash>(&mut self, owner_of: impl Fn(&Command) -> O) -> Vec<QueuedCommand> {
         let small = std::mem::take(&mut self.small);
         if self.small_bytes <= MAX_BATCH_BYTES {
             self.small_bytes = 0;
             return small;
         }
-        let mut bytes_left = MAX_BATCH_BYTES;
+        let is_light = |command: &Command| approximate_bytes(command) <= LIGHT_COMMAND_BYTES;
+        let heavy = small.iter().filter(|entry| !is_light(&entry.command));
+        let mut bytes_of_owner: HashMap<O, usize> =
+            heavy.map(|entry| (owner_of(&entry.command), 0)).collect();
+        let max_owner_bytes = MAX_BATCH_BYTES / bytes_of_owner.len().max(1);
+        let mut batch_bytes = 0;
         let (batch, remaining) = small.into_iter().partition(|entry| {
             let bytes = approximate_bytes(&entry.command);
-            let fits = bytes <= LIGHT_COMMAND_BYTES || bytes_left > 0;
-            if fits {
-                self.small_bytes -= bytes;
-                bytes_left = bytes_left.saturating_sub(bytes);
+            if !is_light(&entry.command) {
+                let owner_bytes = bytes_of_owner.entry(owner_of(&entry.command)).or_default();
+                if batch_bytes >= MAX_BATCH_BYTES || *owner_bytes >= max_owner_bytes {
+                    return false;
+                }
+                *owner_bytes += bytes;
+                batch_bytes += bytes;
             }
-            fits
+            self.small_bytes -= bytes;
+            true
         });
         self.small = remaining;
         batch
@@ -162,8 +173,13 @@ impl CommandQueue {
 
     /// Takes the small commands that fit in a batch and, if the writer `takes_large`, the first
     /// large one. If the queue is empty, waits for the first command, a wake-up or the end of
-    /// `timeout`.
-    pub(super) fn take(&self, timeout: Duration, takes_large: bool) -> TakenCommands {
+    /// `timeout`. `owner_of`: owner of a command, among whom a batch is divided.
+    pub(super) fn take<O: Eq + Hash>(
+        &self,
+        timeout: Duration,
+        takes_large: bool,
+        owner_of: impl Fn(&Command) -> O,
+    ) -> TakenCommands {
         let is_idle = |contents: &mut QueueContents| {
             contents.is_empty() && !contents.closed && !contents.is_woken
         };
@@ -174,7 +190,7 @@ impl CommandQueue {
         ))
         .0;
         contents.is_woken = false;
-        let entries = contents.take_small();
+        let entries = contents.take_small(owner_of);
         let large = if takes_large {
             contents.large.pop_front()
         } else {
@@ -369,6 +385,8 @@ fn edit_bytes(edit: &CheckEdit) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
     use crate::domain::ids::CheckId;
     use crate::domain::ping::{PingMethod, PingOrigin, PingScheme};
@@ -393,7 +411,7 @@ mod tests {
             Some(Unavailable::QueueFull)
         );
         assert_eq!(
-            queue.take(Duration::ZERO, true).small.len(),
+            queue.take(Duration::ZERO, true, |_| ()).small.len(),
             receivers.len()
         );
         assert!(
@@ -417,34 +435,89 @@ mod tests {
             Some(Unavailable::Stopping)
         );
         queue.wait_until_closed(Duration::MAX);
-        let taken = queue.take(Duration::MAX, true);
+        let taken = queue.take(Duration::MAX, true, |_| ());
         assert!(taken.closed && taken.small.len() == 1);
+    }
+
+    /// Returns a mail for a check, with a body of this number of bytes.
+    fn mail_to(check: Uuid, bytes: usize) -> Command {
+        let signal = PingSignal::Email {
+            subject: "".into(),
+            text: "".into(),
+            precomputed: None,
+        };
+        let origin = PingOrigin {
+            scheme: PingScheme::Email,
+            method: PingMethod::None,
+            remote_addr: None,
+            user_agent: "".into(),
+        };
+        Command::Mail(vec![PingRequest {
+            target: PingTarget::Uuid(check),
+            signal,
+            origin,
+            rid: None,
+            body: vec![0; bytes].into(),
+        }])
+    }
+
+    fn mail(bytes: usize) -> Command {
+        mail_to(Uuid::nil(), bytes)
+    }
+
+    #[test]
+    fn a_batch_is_divided_among_owners() {
+        const BYTES: usize = 50_000;
+        let queue = CommandQueue::new(LARGE);
+        let owner_of = |command: &Command| match command {
+            Command::Mail(pings) => match pings[0].target {
+                PingTarget::Uuid(uuid) => uuid.as_u128(),
+                PingTarget::Slug { .. } => panic!("all have a UUID"),
+            },
+            _ => panic!("light commands need no owner"),
+        };
+        let push = |owner, bytes| queue.push(mail_to(Uuid::from_u128(owner), bytes), None);
+        let greedy = MAX_SMALL_BYTES / 2 / BYTES;
+        let mut receivers: Vec<_> = (0..greedy).map(|_| push(1, BYTES).unwrap()).collect();
+        receivers.extend((1..=3).map(|number| push(2, BYTES + number).unwrap()));
+        receivers.push(
+            queue
+                .push(Command::PauseCheck(CheckId(1), None), None)
+                .unwrap(),
+        );
+        let take = || queue.take(Duration::ZERO, false, owner_of).small;
+        let first = take();
+        let quiet: Vec<_> = first
+            .iter()
+            .filter_map(|entry| match &entry.command {
+                Command::Mail(pings) => Some(pings[0].body.len()),
+                _ => None,
+            })
+            .filter(|bytes| *bytes > BYTES)
+            .collect();
+        assert_eq!(
+            quiet,
+            [BYTES + 1, BYTES + 2, BYTES + 3],
+            "all, in their order"
+        );
+        assert!(matches!(
+            first.last().unwrap().command,
+            Command::PauseCheck(..)
+        ));
+        let of_greedy = first.len() - 4;
+        assert!(
+            (1..=MAX_BATCH_BYTES / 2 / BYTES + 1).contains(&of_greedy),
+            "{of_greedy}"
+        );
+        // Alone, it gets whole batches.
+        assert!(take().len() > of_greedy);
+        while !take().is_empty() {}
+        assert_eq!(queue.depth_and_bytes(), (0, 0));
     }
 
     #[test]
     fn large_commands_leave_space_for_small_ones() {
         let queue = CommandQueue::new(LARGE);
-        let mail = |bytes: usize| {
-            let target = PingTarget::Uuid(uuid::Uuid::nil());
-            let signal = PingSignal::Email {
-                subject: "".into(),
-                text: "".into(),
-                precomputed: None,
-            };
-            let origin = PingOrigin {
-                scheme: PingScheme::Email,
-                method: PingMethod::None,
-                remote_addr: None,
-                user_agent: "".into(),
-            };
-            Command::Mail(vec![PingRequest {
-                target,
-                signal,
-                origin,
-                rid: None,
-                body: vec![0; bytes].into(),
-            }])
-        };
         let large: Vec<_> = std::iter::repeat_with(|| queue.push(mail(30 << 20), None))
             .take_while(Result::is_ok)
             .collect();
@@ -464,7 +537,7 @@ mod tests {
                 .push(Command::PauseCheck(CheckId(1), None), None)
                 .is_ok()
         );
-        let batches = std::iter::repeat_with(|| queue.take(Duration::ZERO, false))
+        let batches = std::iter::repeat_with(|| queue.take(Duration::ZERO, false, |_| ()))
             .take_while(|taken| !taken.small.is_empty());
         let batches: Vec<_> = batches
             .map(|taken| (taken.small, taken.large.is_some()))
@@ -487,7 +560,7 @@ mod tests {
                 .iter()
                 .any(|entry| matches!(entry.command, Command::PauseCheck(..)))
         );
-        assert!((0..2).all(|_| queue.take(Duration::ZERO, true).large.is_some()));
+        assert!((0..2).all(|_| queue.take(Duration::ZERO, true, |_| ()).large.is_some()));
         assert!(
             queue.push(mail(MAX_LARGE_BYTES + 1), None).is_ok()
                 && queue.push(mail(LARGE + 1), None).is_err()

@@ -294,6 +294,7 @@ impl Writer {
                 Duration::ZERO
             },
             self.upload.is_none(),
+            |command| self.memory.working.state.project_of(command),
         );
         self.shared
             .writer_activity

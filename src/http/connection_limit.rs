@@ -3,7 +3,8 @@
 //! A connection needs a slot. If all are taken, one that waits for its client (for a request, the
 //! rest of a body, or to take a response) is asked to end, and the new connection waits for its
 //! slot. `OpenConnections` chooses that connection; `ConnectionState` decides if it waits for its
-//! client, and ends it unless data arrives in the next moment.
+//! client, and ends it unless data arrives in the next moment. So that a new connection seldom waits
+//! for that, one is asked to end already when few slots are free.
 
 mod open_connections;
 
@@ -24,10 +25,14 @@ use open_connections::OpenConnections;
 const EVICTION_TIMEOUT: Duration = Duration::from_millis(300);
 /// Maximum number of connections that are asked to end for one new connection.
 const MAX_EVICTION_ATTEMPTS: u32 = 4;
+/// Part of the slots that is kept free for new connections while others can be asked to end.
+const RESERVED_PART: usize = 64;
 
 /// All connection slots.
 pub(super) struct ConnectionLimit {
     slots: Arc<Semaphore>,
+    /// Number of free slots below which a new connection asks another one to end.
+    reserve: usize,
     networks: KeyedSemaphore<ClientNetwork>,
     open: Mutex<OpenConnections>,
 }
@@ -50,6 +55,7 @@ impl ConnectionLimit {
     pub(super) fn new(max_slots: usize, per_network: usize) -> Self {
         Self {
             slots: Arc::new(Semaphore::new(max_slots)),
+            reserve: max_slots / RESERVED_PART,
             networks: KeyedSemaphore::per_key(per_network),
             open: Mutex::default(),
         }
@@ -65,11 +71,14 @@ impl ConnectionLimit {
         let mut open = lock(&self.open);
         let slot = Arc::clone(&self.slots).try_acquire_owned().ok();
         let connection = Arc::<ConnectionState>::default();
-        if slot.is_none() {
+        if slot.is_none() || self.slots.available_permits() < self.reserve {
             let own_count = open.count_of(network);
-            open.evict_one(own_count).then_some(())?;
-            // Busy until it has a slot, so that it is not asked to end meanwhile.
-            connection.begin_request();
+            let has_evicted = open.evict_one(own_count);
+            if slot.is_none() {
+                has_evicted.then_some(())?;
+                // Busy until it has a slot, so that it is not asked to end meanwhile.
+                connection.begin_request();
+            }
         }
         Some(ConnectionPermit {
             limit: Arc::clone(self),
@@ -186,6 +195,29 @@ mod tests {
         assert!(limit.admit(None).is_none(), "no connection is idle");
         permits[&1].connection.end_request();
         assert!(limit.admit(None).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_connections_end_before_a_new_one_has_to_wait() {
+        let slots = 2 * RESERVED_PART;
+        let limit = Arc::new(ConnectionLimit::new(slots, slots));
+        let admit = |address: &str| limit.admit(Some(address.parse().unwrap())).unwrap();
+        let mut permits = BTreeMap::new();
+        for number in 0..slots {
+            permits.insert(number, admit("10.0.0.1"));
+            assert!(permits[&number].slot.is_some());
+        }
+        // The last ones, which left fewer than two free slots, ended an idle one each.
+        assert_eq!(close_evicted(&mut permits).await.len(), 2);
+        for number in slots..slots + 3 {
+            permits.insert(number, admit("10.0.0.2"));
+            assert!(permits[&number].slot.is_some(), "it does not wait");
+            assert_eq!(close_evicted(&mut permits).await.len(), 1);
+        }
+        // No connection is asked to end while enough slots are free.
+        permits.retain(|number, _| *number < slots / 2);
+        permits.insert(2 * slots, admit("10.0.0.2"));
+        assert!(close_evicted(&mut permits).await.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -58,7 +58,7 @@ fn take_all(queue: &CommandQueue) -> Vec<u64> {
     let mut taken_numbers = Vec::new();
     let mut has_deferred = false;
     loop {
-        let mut taken = queue.take(FOREVER, true);
+        let mut taken = queue.take(FOREVER, true, |_| ());
         let is_empty = taken.small.is_empty() && taken.large.is_none();
         if taken.closed && is_empty {
             return taken_numbers;
@@ -133,7 +133,7 @@ fn a_writer_that_waits_takes_a_wake_up_and_one_that_pauses_the_end() {
             move || {
                 while !is_due.load(Ordering::Relaxed) {
                     queue
-                        .take(FOREVER, true)
+                        .take(FOREVER, true, |_| ())
                         .refuse_all(Unavailable::StorageFailed);
                 }
                 woken.send(()).unwrap();
