@@ -550,29 +550,41 @@ fn some_kinds_have_a_plain_form() {
     assert!(!has_plain_form(&example("webhook")) && has_plain_form(&example("ntfy")));
 }
 
+/// Inputs begin with the name of a kind. One with an unknown name is for the first kind.
 #[test]
 fn fuzz_replies_of_receivers() {
-    const EXAMPLES: &[&str] = &[
+    const REPLIES: &[&str] = &[
         "429 retry-after: 120\n{\"ok\": false, \"parameters\": {\"retry_after\": 35}}",
         "400 x: y\n{\"error\": \"invalid_auth\", \"status\": 0, \"errors\": [\"user identifier\"]}",
         "503 retry-after: Fri, 20 Nov 2026 10:00:00 GMT\n<html>busy</html>",
         "200 x-ratelimit-reset: 1795168800\n{\"status\": 1, \"dedup_key\": \"a\"}",
     ];
     let kinds: Vec<_> = crate::channels::all_kinds()
-        .map(|kind| example(kind.name))
-        .filter(|settings| prepare(settings, &failed(), &attempt()).is_some())
+        .filter_map(|kind| {
+            let settings = example(kind.name);
+            let steps = prepare(&settings, &failed(), &attempt())?;
+            Some((kind.name, settings, steps))
+        })
         .collect();
-    crate::util::fuzzing::fuzz_text(EXAMPLES, |text| {
-        let (head, body) = text.split_once('\n').unwrap_or((text, ""));
+    let examples: Vec<_> = kinds
+        .iter()
+        .flat_map(|(name, ..)| REPLIES.iter().map(move |reply| format!("{name} {reply}")))
+        .collect();
+    let (event, attempt, now) = (failed(), attempt(), moment("2026-11-20T23:59:00Z"));
+    crate::util::fuzzing::fuzz_text(&examples, |text| {
+        let (name, reply) = text.split_once(' ').unwrap_or(("", text));
+        let (_, settings, steps) = kinds
+            .iter()
+            .find(|(kind, ..)| *kind == name)
+            .unwrap_or(&kinds[0]);
+        let (head, body) = reply.split_once('\n').unwrap_or((reply, ""));
         let (status, header) = head.split_once(' ').unwrap_or((head, ""));
         let status = status.parse().unwrap_or(500);
         let headers: Vec<_> = header.split_once(": ").into_iter().collect();
         let reply = answer(status, &headers, body);
-        for settings in &kinds {
-            let Judgement { verdict, .. } = judged_at(settings, 0, &reply);
-            if let Verdict::Retry { after: Some(after) } = verdict {
-                assert!(after <= crate::channels::transport_reply::MAX_RETRY_DELAY);
-            }
+        let Judgement { verdict, .. } = judge(settings, &event, &attempt, &steps[0], &reply, now);
+        if let Verdict::Retry { after: Some(after) } = verdict {
+            assert!(after <= crate::channels::transport_reply::MAX_RETRY_DELAY);
         }
     });
 }
