@@ -20,8 +20,8 @@ const MAX_DEFERRED_COMMANDS: usize = MAX_COMMANDS / 4;
 /// Maximum number of bytes of small commands that wait. Light ones are accepted beyond it.
 const MAX_SMALL_BYTES: usize = 64 << 20;
 /// Maximum number of bytes of small commands that the writer takes at once, so that no commit takes
-/// long. Light commands are taken in addition.
-const MAX_BATCH_BYTES: usize = 4 << 20;
+/// long: several batches of this size fit in the journal. Light commands are taken in addition.
+const MAX_BATCH_BYTES: usize = 256 << 10;
 /// Maximum number of bytes of a light command.
 const LIGHT_COMMAND_BYTES: usize = 4 << 10;
 /// Maximum number of bytes of large commands that wait. A larger one is accepted if no other large
