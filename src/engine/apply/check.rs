@@ -20,6 +20,19 @@ use crate::domain::timestamp::Timestamp;
 /// evaluates the others.
 const MAX_EVALUATED_CHILDREN: usize = 512;
 
+/// Due event of a check, ordered by time.
+type DueEvent = (Timestamp, DueEventKind, CheckId);
+
+/// Kind of a due event. Of simultaneous events, changes are first: a parent that goes down prevents
+/// the warnings about its children.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum DueEventKind {
+    /// A deadline, the end of a pause, or a decision about a held alert.
+    Change,
+    /// A warning about a check without a due change.
+    Warning,
+}
+
 /// Result of a change of a state, which may refuse it.
 type ChangeResult = Result<(), CommandError>;
 
@@ -160,20 +173,27 @@ impl WorkingState {
         Ok(CommandOutcome::Check(Box::new(check)))
     }
 
-    /// Applies due deadlines and alert decisions of these checks, in the order in which they fell
-    /// due: a parent that goes down first holds the alerts of its children. Stops when the batch
-    /// has enough rows for alerts; the rest of the checks stays due.
+    /// Applies due deadlines and alert decisions of these checks and gives their warnings, in the
+    /// order in which they fell due: a parent that goes down first holds the alerts of its
+    /// children. Stops when the batch has enough rows for alerts; the rest of the checks stays due.
     pub(super) fn evaluate_checks(&mut self, ids: &[CheckId], now: Timestamp) -> CommandOutcome {
-        let mut due: Vec<_> = ids.iter().filter_map(|id| self.state.check(*id)).collect();
-        due.sort_by_cached_key(|check| (check.state.next_due(&check.settings, now), check.id));
-        let due: Vec<_> = due.into_iter().map(|check| check.id).collect();
-        for id in due {
+        let checks = ids.iter().filter_map(|id| self.state.check(*id));
+        let mut due: Vec<_> = checks.flat_map(|check| due_events(check, now)).collect();
+        due.sort_unstable();
+        for event in due {
             if !self.has_alert_rows_left() {
                 break;
             }
-            self.evaluate_one(id, now);
+            self.apply_due_event(event, now);
         }
         CommandOutcome::Completed
+    }
+
+    fn apply_due_event(&mut self, (at, kind, id): DueEvent, now: Timestamp) {
+        match kind {
+            DueEventKind::Change => self.evaluate_one(id, now),
+            DueEventKind::Warning => self.give_due_warnings(id, at, now),
+        }
     }
 
     fn evaluate_one(&mut self, id: CheckId, now: Timestamp) {
@@ -182,9 +202,6 @@ impl WorkingState {
         };
         let mut flips = Vec::new();
         check.state.apply_deadline(&check.settings, now, &mut flips);
-        if flips.is_empty() && self.give_due_warnings(&mut check, now) {
-            self.record_change(Change::Check(Box::new(check.clone())));
-        }
         if !flips.is_empty() || check.state.is_notification_due(now) {
             self.put_check(check, &flips, now);
         }
@@ -218,20 +235,13 @@ impl WorkingState {
 
     /// Applies what is due for a check, for all checks it depends on and for `new_parents`.
     fn evaluate_with_parents(&mut self, id: CheckId, new_parents: &[CheckId], now: Timestamp) {
-        let due = |id: CheckId| {
-            let check = self.state.check(id)?;
-            let at = check
-                .state
-                .next_due(&check.settings, now)
-                .filter(|at| *at <= now)?;
-            Some((at, id))
-        };
+        let due = |id: CheckId| self.state.check(id).map(|check| due_events(check, now));
         // Several paths may lead to a parent: each is visited once.
         let mut next: Vec<_> = new_parents.iter().copied().chain([id]).collect();
         let mut visited: BTreeSet<_> = next.iter().copied().collect();
         let mut due_checks = BTreeSet::new();
         while let Some(id) = next.pop() {
-            due_checks.extend(due(id));
+            due_checks.extend(due(id).into_iter().flatten());
             let parents = self
                 .state
                 .check(id)
@@ -245,7 +255,7 @@ impl WorkingState {
         }
         due_checks
             .into_iter()
-            .for_each(|(_, id)| self.evaluate_one(id, now));
+            .for_each(|event| self.apply_due_event(event, now));
     }
 
     /// Applies what fell due by `until` for the checks that depend on a check that is about to
@@ -521,4 +531,26 @@ impl WorkingState {
         }
         Ok(chosen.into_iter().collect())
     }
+}
+
+/// Events of a check that are due at `now`.
+fn due_events(check: &Check, now: Timestamp) -> impl Iterator<Item = DueEvent> + use<> {
+    let Check {
+        id,
+        state,
+        settings,
+        ..
+    } = check;
+    let id = *id;
+    let change = state.next_evaluation(settings).filter(|at| *at <= now);
+    let warnings = if change.is_none() {
+        state.due_warnings(settings, now)
+    } else {
+        Vec::new()
+    };
+    let changes = change
+        .into_iter()
+        .map(move |at| (at, DueEventKind::Change, id));
+    let warnings = warnings.into_iter();
+    changes.chain(warnings.map(move |warning| (warning.at, DueEventKind::Warning, id)))
 }

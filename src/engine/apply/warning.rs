@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::super::state::Change;
 use super::WorkingState;
 use super::outbox::MAX_ROWS_PER_PAIR;
 use crate::domain::alert::{AlertEvent, DeliveryResult, OutboxRow};
@@ -22,16 +23,22 @@ const WINDOW_OPEN: &str = "a maintenance window was open";
 const PARENT_DOWN: &str = "a parent was down";
 
 impl WorkingState {
-    /// Gives the warnings about a check that are due and that a channel wants. Returns true if the
-    /// state of the check has changed: each is given once.
-    pub(super) fn give_due_warnings(&mut self, check: &mut Check, now: Timestamp) -> bool {
+    /// Gives the warnings about a check that fell due by `until` and that a channel wants. The
+    /// state of the check records them: each is given once.
+    pub(super) fn give_due_warnings(&mut self, id: CheckId, until: Timestamp, now: Timestamp) {
+        let Ok(mut check) = self.find_check(id) else {
+            return;
+        };
         let given = check.state.given_warnings;
-        for warning in check.state.due_warnings(&check.settings, now) {
-            if self.give_warning(check, warning, now) {
+        let due = check.state.due_warnings(&check.settings, now).into_iter();
+        for warning in due.take_while(|warning| warning.at <= until) {
+            if self.give_warning(&check, warning, now) {
                 check.state.given_warnings.insert(warning.kind);
             }
         }
-        check.state.given_warnings != given
+        if check.state.given_warnings != given {
+            self.record_change(Change::Check(Box::new(check)));
+        }
     }
 
     /// Gives the warning about a run of a check that was too short.

@@ -175,6 +175,42 @@ fn warnings_that_would_mislead_are_logged_instead() {
 }
 
 #[test]
+fn a_parent_that_goes_down_first_prevents_a_warning_after_one_that_no_channel_takes() {
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
+    channel(
+        &mut engine,
+        1,
+        "email",
+        &[("to", "a@example.org"), ("send", "down,up,limits")],
+    );
+    let parent = create_periodic_check(&mut engine, 5, 3600, 600);
+    let child = create_periodic_check(&mut engine, 7, 3600, 1200);
+    let edit = CheckEdit {
+        latest_start: limit(600),
+        ..CheckEdit::default()
+    };
+    engine.execute(Command::UpdateCheck(child, Box::new(edit)));
+    engine.execute(Command::UpdateAlertSettings {
+        check: child,
+        failure_threshold: None,
+        parents: Some(Parents::new(vec![parent]).unwrap()),
+    });
+    for uuid in [5, 7] {
+        engine.execute(ping(uuid, PingKind::Success, ""));
+    }
+    // The child is late, which no channel wants to know.
+    wait(&mut engine, 3661);
+    // At the same time the parent goes down, and the child should have started.
+    wait(&mut engine, 540);
+    assert_eq!(engine.read_check(parent).state.status, Status::Down);
+    assert_eq!(warnings(&engine), []);
+    let kind = AlertEvent::Warning(WarningKind::NotStarted);
+    let reason = "a parent was down".to_owned();
+    assert_eq!(outcomes(&engine), [(kind, DeliveryResult::Skipped, reason)]);
+}
+
+#[test]
 fn a_warning_that_no_channel_takes_costs_nothing() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
