@@ -63,6 +63,11 @@ fn tick_at(moment: Timestamp) -> u64 {
     (moment.micros().max(0) / TICK_MICROS).unsigned_abs()
 }
 
+/// Time after which warnings must have fallen due that are still given.
+fn oldest_warning(now: Timestamp) -> Timestamp {
+    now.plus_secs(-WarningKind::MAX_DELAY_SECS)
+}
+
 /// Time at which a tick begins.
 fn time_of(tick: u64) -> Timestamp {
     let tick = i64::try_from(tick).unwrap_or(i64::MAX);
@@ -80,9 +85,7 @@ impl DeadlineWheel {
             housekeeping: tick_at(now),
             due: Vec::new(),
         };
-        // Warnings that became due shortly before are still given.
-        let oldest = now.plus_secs(-WarningKind::MAX_DELAY_SECS);
-        deadlines.rebuild_after(oldest, checks);
+        deadlines.rebuild_after(oldest_warning(now), checks);
         deadlines
     }
 
@@ -114,6 +117,11 @@ impl DeadlineWheel {
         // A warning whose time was examined is not wanted. Its entry would be due at once,
         // repeatedly.
         self.arm_after(time_of(self.latest_tick), check);
+    }
+
+    /// Arms a check that was not evaluated when it was due.
+    pub(super) fn arm_unevaluated(&mut self, check: &Check, now: Timestamp) {
+        self.arm_after(oldest_warning(now), check);
     }
 
     fn arm_after(&mut self, oldest: Timestamp, check: &Check) {

@@ -194,6 +194,7 @@ pub(super) fn load_rows(
             max_alert_rows: limits.max_alert_rows,
             audience_states,
             alert_rows_before: 0,
+            unevaluated_checks: Vec::new(),
             projects_at_check_limit: BTreeSet::new(),
         },
         timestamps,

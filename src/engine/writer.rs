@@ -364,6 +364,7 @@ impl Writer {
         }
         self.process_batch(own_commands, entries)?;
         self.arm_deadlines(due.checks);
+        self.arm_unevaluated_checks(now);
         if self.shared.writable.load(Ordering::Relaxed) {
             self.availability.clear_pending();
         } else {

@@ -175,16 +175,19 @@ impl WorkingState {
 
     /// Applies due deadlines and alert decisions of these checks and gives their warnings, in the
     /// order in which they fell due: a parent that goes down first holds the alerts of its
-    /// children. Stops when the batch has enough rows for alerts; the rest of the checks stays due.
+    /// children. Stops when the batch has enough rows for alerts, and records the rest of the
+    /// checks, which stay due.
     pub(super) fn evaluate_checks(&mut self, ids: &[CheckId], now: Timestamp) -> CommandOutcome {
         let checks = ids.iter().filter_map(|id| self.state.check(*id));
         let mut due: Vec<_> = checks.flat_map(|check| due_events(check, now)).collect();
         due.sort_unstable();
+        self.unevaluated_checks.clear();
         for event in due {
-            if !self.has_alert_rows_left() {
-                break;
+            if self.has_alert_rows_left() {
+                self.apply_due_event(event, now);
+            } else {
+                self.unevaluated_checks.push(event.2);
             }
-            self.apply_due_event(event, now);
         }
         CommandOutcome::Completed
     }

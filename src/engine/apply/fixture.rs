@@ -47,6 +47,7 @@ pub(super) fn working_state() -> WorkingState {
         max_alert_rows,
         audience_states: AudienceStates::default(),
         alert_rows_before: 0,
+        unevaluated_checks: Vec::new(),
         projects_at_check_limit,
     };
     let name = ProjectName::parse("p").unwrap();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{Writer, WriterExit, WriterMemory};
 use crate::domain::ids::CheckId;
+use crate::domain::timestamp::Timestamp;
 use crate::engine::apply::Effects;
 use crate::engine::batch_messages;
 use crate::engine::command::{Command, Unavailable};
@@ -159,6 +160,18 @@ impl Writer {
             batch_messages::write_import_message(&self.memory.working.state, &imported_projects);
         }
         changes
+    }
+
+    /// Arms the checks that are still to be evaluated, which are due at once.
+    pub(super) fn arm_unevaluated_checks(&mut self, now: Timestamp) {
+        let WriterMemory {
+            working, deadlines, ..
+        } = &mut self.memory;
+        for id in std::mem::take(&mut working.unevaluated_checks) {
+            if let Some(check) = working.state.check(id) {
+                deadlines.arm_unevaluated(check, now);
+            }
+        }
     }
 
     /// Arms these checks for their deadlines.

@@ -211,6 +211,26 @@ fn a_parent_that_goes_down_first_prevents_a_warning_after_one_that_no_channel_ta
 }
 
 #[test]
+fn warnings_that_a_batch_has_no_rows_for_are_given_by_the_next_ones() {
+    let limits = HousekeepingLimits {
+        max_alert_rows: 10,
+        ..HousekeepingLimits::default()
+    };
+    let mut engine = TestEngine::open(Medium::memory(), limits);
+    engine.create_project(100);
+    let hook = channel(&mut engine, 1, "webhook", ALL_EVENTS);
+    for uuid in 100..135 {
+        create_limited(&mut engine, uuid, [0, 0, 0]);
+    }
+    wait(&mut engine, 3661);
+    assert_eq!(warnings(&engine).len(), 10);
+    for _ in 0..4 {
+        assert_eq!(engine.writer.step(false), Ok(true));
+    }
+    assert_eq!(warnings(&engine), [(hook, WarningKind::Late); 35]);
+}
+
+#[test]
 fn a_warning_that_no_channel_takes_costs_nothing() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
