@@ -88,8 +88,9 @@ impl WorkingState {
     ) {
         for channel in audience.into_values() {
             let waiting = self.state.outbox.rows_of_pair(channel.id, check.id);
+            // A disabled channel gets no newer warning instead.
             let waiting: Vec<_> = waiting
-                .filter(|row| row.event.is_warning())
+                .filter(|row| row.event.is_warning() && channel.health.disabled.is_none())
                 .cloned()
                 .collect();
             let surplus = (waiting.len() + 1).saturating_sub(MAX_WARNINGS_PER_PAIR);

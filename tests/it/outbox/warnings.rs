@@ -278,6 +278,32 @@ fn waiting_warnings_are_few_and_displace_no_change_of_status() {
 }
 
 #[test]
+fn a_warning_to_a_disabled_channel_replaces_no_other() {
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
+    let hook = channel(&mut engine, 1, "webhook", ALL_EVENTS);
+    create_limited(&mut engine, 7, [0, 0, 30]);
+    for _ in 0..4 {
+        engine.execute(ping(7, PingKind::Start, ""));
+        engine.execute(ping(7, PingKind::Success, ""));
+    }
+    let disable = Command::DisableChannel {
+        channel: hook,
+        reason: "gone".into(),
+    };
+    let start = ping(7, PingKind::Start, "");
+    engine.batch([disable, start, ping(7, PingKind::Success, "")]);
+    wait(&mut engine, 1);
+    let kind = AlertEvent::Warning(WarningKind::RanShort);
+    let skipped = (
+        kind,
+        DeliveryResult::Skipped,
+        "the channel is disabled".to_owned(),
+    );
+    assert_eq!(outcomes(&engine), vec![skipped; 5]);
+}
+
+#[test]
 fn a_warning_is_not_sent_again_by_hand() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);
