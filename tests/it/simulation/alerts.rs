@@ -1,10 +1,10 @@
-//! Simulation of alerts. Its model predicts the outbox row or the delivery of each flip for each
-//! channel.
+//! Simulation of alerts. Its model predicts the outbox row or the delivery of each flip and each
+//! warning for each channel.
 //!
 //! - `rules` states the recipients of alerts and the reasons for holding alerts back, and applies
 //!   them to the histories that the model of checks keeps.
 //! - `rules::holding` has the reasons for holding an alert back, `rules::audiences` the channels of
-//!   an alert.
+//!   an alert, `rules::warnings` the warnings about checks that are not down.
 //! - `message_log` keeps the resulting rows and applies the reports of the sender.
 //! - `random_events` generates events: pings exactly at a deadline, windows, parents, groups, new
 //!   and deleted channels.
@@ -57,7 +57,7 @@ fn run_scenario(seed: u64) -> Result<CaseCounts, String> {
 }
 
 /// Minimum number of occurrences of each case in a test run.
-const REQUIRED_CASES: [(&str, u32); 32] = [
+const REQUIRED_CASES: [(&str, u32); 44] = [
     ("Closed", 5),
     ("Deleted", 5),
     ("EveryCheck", 50),
@@ -86,6 +86,18 @@ const REQUIRED_CASES: [(&str, u32); 32] = [
     ("AnnouncedAfter(Window)", 10),
     ("EndWithoutStart", 50),
     ("NoRecipientReached", 2),
+    ("Warned(Late)", 200),
+    ("Warned(NotStarted)", 100),
+    ("Warned(RanLong)", 20),
+    ("Warned(RanShort)", 10),
+    ("WarnedLater", 1),
+    ("WarningLeftOut(LostPing)", 5),
+    ("WarningLeftOut(Parent)", 20),
+    ("WarningLeftOut(Window)", 20),
+    ("WarningSuperseded", 50),
+    ("WarningTooOld", 2),
+    ("WarningUnwanted", 100),
+    ("UncertainWarning", 2),
     ("power cuts", 50),
     ("batches in doubt", 20),
     ("lost batches", 10),

@@ -336,7 +336,8 @@ impl ReplayedCheck {
         }
     }
 
-    fn grace_start(&self) -> Option<i64> {
+    /// Returns the time of the expected ping.
+    pub(crate) fn grace_start(&self) -> Option<i64> {
         let last_ping = self.last_ping.filter(|_| self.status == Status::Up)?;
         let last_ping = self
             .expected_from

@@ -1,11 +1,15 @@
 //! Expected rows of the outbox and of the delivery log, and their state.
 
+use std::collections::BTreeSet;
+
 use overdue::domain::alert::{AlertEvent, DeliveryResult};
 use overdue::domain::alert::{DeliveryRecord, OutboxRow};
 use overdue::engine::command::SendOutcome;
 
 /// Maximum number of waiting rows of a channel about one check.
 const MAX_WAITING: usize = 8;
+/// Maximum number of waiting warnings of a channel about one check.
+const MAX_WAITING_WARNINGS: usize = 4;
 /// Number of starts that find an attempt unfinished, after which a row fails.
 const MAX_INTERRUPTED: u8 = 3;
 
@@ -31,6 +35,24 @@ pub(crate) const NO_RECIPIENT: ExpectedOutcome =
     ExpectedOutcome::Finished(DeliveryResult::Skipped, "nobody is notified");
 const SUPERSEDED: ExpectedOutcome =
     ExpectedOutcome::Finished(DeliveryResult::Superseded, "too many changes");
+const NEWER_WARNINGS: ExpectedOutcome =
+    ExpectedOutcome::Finished(DeliveryResult::Superseded, "newer warnings");
+pub(crate) const LOST_PING: ExpectedOutcome =
+    ExpectedOutcome::Finished(DeliveryResult::Skipped, "its ping may have been lost");
+pub(crate) const WINDOW_OPEN: ExpectedOutcome =
+    ExpectedOutcome::Finished(DeliveryResult::Skipped, "a maintenance window was open");
+pub(crate) const PARENT_DOWN: ExpectedOutcome =
+    ExpectedOutcome::Finished(DeliveryResult::Skipped, "a parent was down");
+/// Outcomes of a warning that is not sent.
+const WARNING_OUTCOMES: [ExpectedOutcome; 7] = [
+    LOST_PING,
+    WINDOW_OPEN,
+    PARENT_DOWN,
+    NEWER_WARNINGS,
+    DISABLED,
+    CHANNEL_DELETED,
+    CHECK_DELETED,
+];
 const INTERRUPTED: ExpectedOutcome =
     ExpectedOutcome::Finished(DeliveryResult::Failed, "ended the server three times");
 
@@ -45,6 +67,8 @@ pub(crate) struct ExpectedMessage {
     pub(crate) event: AlertEvent,
     pub(crate) attempts: u16,
     pub(crate) outcome: ExpectedOutcome,
+    /// Time and limit of a warning, the latter in seconds.
+    warning: Option<(i64, i64)>,
     /// True if an attempt has begun and was not reported.
     begun: bool,
     /// True if the attempt has begun since the last start.
@@ -71,6 +95,7 @@ impl ExpectedMessage {
             event,
             attempts: 0,
             outcome: ExpectedOutcome::Waiting,
+            warning: None,
             begun: false,
             sending: false,
             interrupted: 0,
@@ -79,6 +104,14 @@ impl ExpectedMessage {
             precedes_reminder: false,
             is_check_deleted: false,
             number: None,
+        }
+    }
+
+    /// Sets the time of a warning, and its limit in seconds.
+    pub(crate) fn with_limit(self, at: i64, limit: i64) -> Self {
+        Self {
+            warning: Some((at, limit)),
+            ..self
         }
     }
 
@@ -123,12 +156,14 @@ impl ExpectedMessage {
 pub(crate) struct StoredMessage {
     pub(crate) number: u64,
     pub(crate) flip: usize,
-    channel: u64,
-    check: u64,
-    event: AlertEvent,
+    pub(crate) channel: u64,
+    pub(crate) check: u64,
+    pub(crate) event: AlertEvent,
     attempts: u16,
     outcome: Option<DeliveryResult>,
     reason: Box<str>,
+    /// Time and limit of a warning that waits.
+    warning: Option<(i64, i64)>,
 }
 
 impl StoredMessage {
@@ -147,6 +182,10 @@ impl StoredMessage {
             attempts,
             outcome: None,
             reason: "".into(),
+            warning: event.is_warning().then(|| {
+                let limit = row.limit.number().into();
+                (row.at.micros(), limit)
+            }),
         }
     }
 
@@ -165,12 +204,14 @@ impl StoredMessage {
             attempts,
             outcome: Some(row.result),
             reason: row.reason.clone(),
+            warning: None,
         }
     }
 
     fn is_for(&self, row: &ExpectedMessage) -> bool {
         (self.channel, self.check, self.flip, self.event)
             == (row.channel, row.check, row.flip, row.event)
+            && (self.warning.is_none() || self.warning == row.warning)
     }
 
     fn has_outcome(&self, outcome: ExpectedOutcome) -> bool {
@@ -201,8 +242,12 @@ impl MessageLog {
     /// superseded and the function returns true. Rows being sent and downtimes that may have been
     /// announced are never superseded.
     pub(crate) fn queue(&mut self, row: ExpectedMessage) -> bool {
+        if row.event.is_warning() {
+            return self.queue_warning(row);
+        }
         let is_same = |other: &ExpectedMessage| {
-            other.is_waiting() && (other.channel, other.check) == (row.channel, row.check)
+            let is_change = other.is_waiting() && !other.event.is_warning();
+            is_change && (other.channel, other.check) == (row.channel, row.check)
         };
         let waiting: Vec<_> = self
             .rows
@@ -227,6 +272,22 @@ impl MessageLog {
             .flatten()
             .for_each(|at| self.rows[*at].finish(SUPERSEDED));
         superseded.is_some()
+    }
+
+    /// Queues a warning. If too many warnings about its check wait for its channel, the oldest that
+    /// are not being sent are superseded and the function returns true.
+    fn queue_warning(&mut self, row: ExpectedMessage) -> bool {
+        let is_same = |other: &&mut ExpectedMessage| {
+            let is_warning = other.is_waiting() && other.event.is_warning();
+            is_warning && (other.channel, other.check) == (row.channel, row.check)
+        };
+        let waiting: Vec<_> = self.rows.iter_mut().filter(is_same).collect();
+        let surplus = (waiting.len() + 1).saturating_sub(MAX_WAITING_WARNINGS);
+        let idle = waiting.into_iter().filter(|other| !other.begun);
+        let superseded = idle.take(surplus).map(|old| old.finish(NEWER_WARNINGS));
+        let count = superseded.count();
+        self.rows.push(row);
+        count > 0
     }
 
     /// Returns the last row about a downtime for a channel: its start, or the end of its
@@ -399,20 +460,60 @@ impl MessageLog {
         is_failed.then_some(*row).into_iter().collect()
     }
 
-    /// Matches the rows of the engine with the expected ones: none is missing, unexpected or
-    /// duplicated.
-    pub(crate) fn compare(&mut self, found: &[StoredMessage]) -> Result<(), String> {
+    /// Identifies new rows of the engine with expected ones. Returns the others.
+    pub(crate) fn identify<'a>(&mut self, found: &'a [StoredMessage]) -> Vec<&'a StoredMessage> {
+        let known: BTreeSet<_> = self.rows.iter().filter_map(|row| row.number).collect();
+        let new = found.iter().filter(|found| !known.contains(&found.number));
+        let mut unidentified: Vec<_> = self
+            .rows
+            .iter_mut()
+            .filter(|row| row.number.is_none())
+            .collect();
+        let is_unexpected = |found: &&StoredMessage| {
+            let at = unidentified.iter().position(|row| found.is_for(row));
+            if let Some(at) = at {
+                unidentified.remove(at).number = Some(found.number);
+            }
+            at.is_none()
+        };
+        new.filter(is_unexpected).collect()
+    }
+
+    /// Adds a warning that may have been given at any time since the last comparison. Its state,
+    /// and which older warnings it superseded, depend on that time.
+    pub(crate) fn adopt_warning(
+        &mut self,
+        row: ExpectedMessage,
+        found: &StoredMessage,
+        all: &[StoredMessage],
+    ) {
+        let mut outcomes = WARNING_OUTCOMES.into_iter();
+        let outcome = outcomes.rfind(|outcome| found.has_outcome(*outcome));
+        let outcome = outcome.unwrap_or(ExpectedOutcome::Waiting);
+        self.rows.push(ExpectedMessage {
+            outcome,
+            number: Some(found.number),
+            ..row
+        });
+        let is_same = |other: &&mut ExpectedMessage| {
+            (other.channel, other.check) == (row.channel, row.check) && !other.begun
+        };
+        let superseded = all.iter().filter(|found| found.has_outcome(NEWER_WARNINGS));
+        let superseded: BTreeSet<_> = superseded.map(|found| Some(found.number)).collect();
+        for other in self.rows.iter_mut().filter(is_same) {
+            if superseded.contains(&other.number) {
+                other.finish(NEWER_WARNINGS);
+            }
+        }
+    }
+
+    /// Compares the rows of the engine with the expected ones, once they are identified: none is
+    /// missing, unexpected or duplicated.
+    pub(crate) fn compare(&self, found: &[StoredMessage]) -> Result<(), String> {
         let mut seen = vec![false; self.rows.len()];
         for found in found {
-            let known = self
-                .rows
-                .iter()
-                .position(|row| row.number == Some(found.number));
-            let at = known.or_else(|| {
-                self.rows
-                    .iter()
-                    .position(|row| row.number.is_none() && found.is_for(row))
-            });
+            let mut rows = self.rows.iter();
+            let at = rows.position(|row| row.number == Some(found.number));
             let Some(at) = at else {
                 let same: Vec<_> = self
                     .rows
@@ -424,8 +525,7 @@ impl MessageLog {
                     &same[same.len().saturating_sub(3)..]
                 ));
             };
-            let row = &mut self.rows[at];
-            row.number = Some(found.number);
+            let row = &self.rows[at];
             if seen[at]
                 || !found.is_for(row)
                 || !found.has_outcome(row.outcome)

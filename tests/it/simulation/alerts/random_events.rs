@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use overdue::channels;
 use overdue::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
+use overdue::domain::check::RunLimit;
 use overdue::domain::check_edit::{ChannelSelection, CheckEdit};
 use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId, WindowId};
 use overdue::domain::maintenance_window::WindowTimes;
@@ -64,9 +65,9 @@ fn random_report(rng: &SeededRng, model: &Model, now: i64) -> Command {
     };
     let uuid = model_check.uuids.uuid.as_u128();
     match rng.below(100) {
-        0..55 => ping(uuid, PingKind::Success, ""),
-        55..70 => ping(uuid, PingKind::Fail, ""),
-        70..76 => ping(uuid, PingKind::Start, ""),
+        0..50 => ping(uuid, PingKind::Success, ""),
+        50..62 => ping(uuid, PingKind::Fail, ""),
+        62..76 => ping(uuid, PingKind::Start, ""),
         76..80 => ping(uuid, PingKind::Log, ""),
         80..85 => Command::PauseCheck(id, random_pause_end(rng, now)),
         85..87 => Command::ResumeCheck(id),
@@ -110,7 +111,7 @@ pub(crate) fn random_change(rng: &SeededRng, alerts: &AlertModel, now: i64) -> C
                 .unwrap();
             Command::DeleteWindow(ProjectId(project), WindowId(window))
         }
-        91..97 => Command::QueueReminder(random_channel(rng, model)),
+        91..97 => Command::QueueReminder(random_mail_channel(rng, model)),
         _ => Command::UpdateCheck(
             random_check(rng, model),
             Box::new(random_edit(rng, model, 50)),
@@ -193,7 +194,7 @@ fn random_edit(rng: &SeededRng, model: &Model, chance: u64) -> CheckEdit {
         edit.schedule = Some(Arc::new(Schedule::parse("*/5 * * * *").unwrap()));
     }
     if rng.chance(chance) {
-        edit.grace = seconds(&[60, 60, 75, 300]);
+        edit.grace = seconds(&[60, 60, 75, 90, 300, 1800]);
     }
     if rng.chance(chance) {
         let uuids = model
@@ -202,6 +203,12 @@ fn random_edit(rng: &SeededRng, model: &Model, chance: u64) -> CheckEdit {
             .filter(|_| rng.chance(60))
             .map(|channel| channel.uuid.to_string().into());
         edit.channels = Some(ChannelSelection::Listed(uuids.collect()));
+    }
+    let limit = |of: &[i64]| Some(RunLimit::parse(rng.pick(of)).unwrap());
+    if rng.chance(chance) {
+        edit.latest_start = limit(&[0, 20, 60, 90]);
+        edit.longest_run = limit(&[0, 20, 60, 90]);
+        edit.shortest_run = limit(&[0, 20, 60, 120]);
     }
     edit
 }
@@ -297,10 +304,12 @@ fn update_channel(rng: &SeededRng, model: &Model) -> Command {
     let id = random_channel(rng, model);
     let new_settings = model.channels.get(&id.0).map(|channel| {
         let kind = channel.settings.kind().name;
-        // A channel with `send=up` keeps this setting: without it, the expectation about an ongoing
-        // downtime would only be found in the log.
-        let is_kept = |key: &str, value: &str| {
-            !["every", "send", "channels"].contains(&key) || (key, value) == ("send", "up")
+        // A channel without `down` in `send` keeps this setting: without it, the expectation about
+        // an ongoing downtime would only be found in the log.
+        let is_kept = |key: &str, value: &str| match key {
+            "every" | "channels" => false,
+            "send" => value.split(',').all(|event| event != "down"),
+            _ => true,
         };
         let pairs: Vec<_> = channel
             .settings
@@ -337,8 +346,25 @@ fn all_settings(
             return Vec::new();
         }
         all.push(("channels".into(), members.join(",")));
-    } else if rng.chance(25) && pairs.iter().all(|(key, _)| *key != "send") {
-        all.push(("send".into(), rng.pick(&["down", "up", "down,up"]).into()));
+    } else if rng.chance(70) && pairs.iter().all(|(key, _)| *key != "send") {
+        let of_changes = ["down", "up", "down,up"];
+        let with_warnings = [
+            "down,up,late,limits",
+            "down,up,late,limits",
+            "down,limits",
+            "up,late",
+            "down,up,late",
+            "late,limits",
+        ];
+        let has_warnings = kind != "pd" && rng.chance(70);
+        all.push((
+            "send".into(),
+            if has_warnings {
+                rng.pick(&with_warnings).into()
+            } else {
+                rng.pick(&of_changes).into()
+            },
+        ));
     }
     if rng.chance(20) {
         all.push(("every".into(), "on".into()));
@@ -370,6 +396,17 @@ fn random_check(rng: &SeededRng, model: &Model) -> CheckId {
 
 fn random_channel(rng: &SeededRng, model: &Model) -> ChannelId {
     ChannelId(random_id(rng, model.channels.keys()))
+}
+
+/// Returns a channel that takes reminders, if there is one.
+fn random_mail_channel(rng: &SeededRng, model: &Model) -> ChannelId {
+    let is_mail = |id: &u64| model.channels[id].settings.kind().name == "email";
+    let mail: Vec<_> = model.channels.keys().copied().filter(is_mail).collect();
+    if mail.is_empty() || rng.chance(30) {
+        random_channel(rng, model)
+    } else {
+        ChannelId(rng.pick(&mail))
+    }
 }
 
 fn random_disabled_channel(rng: &SeededRng, alerts: &AlertModel) -> Option<ChannelId> {

@@ -3,11 +3,13 @@
 
 mod audiences;
 mod holding;
+mod warnings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use overdue::domain::alert::{AlertEvent, DeliveryResult};
 use overdue::domain::channel::ChannelSettings;
+use overdue::domain::check::WarningKind;
 use overdue::domain::flip::FlipCause;
 use overdue::domain::recent_outcomes::RunOutcome;
 use overdue::domain::status::Status;
@@ -16,6 +18,7 @@ use overdue::engine::command::{Command, CommandError, PingTarget, SendOutcome};
 use super::super::model::{ExpectedAnswer, Model, ModelCheck};
 use super::super::replay::{ModelPeriod, ReplayedCheck};
 use super::message_log::{self, ExpectedMessage, ExpectedOutcome, MessageLog};
+use warnings::{WarningModel, WarningObstacle};
 
 const SECOND: i64 = 1_000_000;
 /// Interval of decisions whether an alert stays held back, and maximum wait for a parent.
@@ -94,6 +97,15 @@ pub(crate) enum AlertCase {
     Deleted,
     Reminded,
     Superseded,
+    Warned(WarningKind),
+    /// Some time after the limit was passed.
+    WarnedLater,
+    WarningLeftOut(WarningObstacle),
+    WarningUnwanted,
+    WarningTooOld,
+    WarningSuperseded,
+    /// A warning that may be given or not.
+    UncertainWarning,
 }
 
 /// Model of checks and channels, and the alerts that follow from it. Times are in microseconds.
@@ -112,6 +124,7 @@ pub(crate) struct AlertModel {
     flips: BTreeMap<u64, usize>,
     /// Number of missed pings since the last success, counted while the check was down.
     missed: BTreeMap<u64, usize>,
+    warnings: WarningModel,
 }
 
 impl HoldCause {
@@ -172,19 +185,31 @@ impl AlertModel {
         }
     }
 
-    /// Returns the time of the next deadline or decision, and its check.
+    /// Returns the time of the next deadline, decision or warning, and its check.
     pub(crate) fn next_due(&self) -> Option<(i64, u64)> {
         self.all_due().min()
     }
 
-    /// Returns the next deadline or decision of each check.
+    /// Returns the next deadline, decision or warning of each check.
     pub(crate) fn all_due(&self) -> impl Iterator<Item = (i64, u64)> {
-        self.model
-            .checks
-            .keys()
-            .filter_map(|check| self.due(*check))
+        let due = |check: &u64| {
+            let changes = self.due(*check).map(|(at, _)| at);
+            let next = changes.into_iter().chain(self.next_warning(*check)).min();
+            next.map(|at| (at, *check))
+        };
+        self.model.checks.keys().filter_map(due)
     }
 
+    /// Returns what is due for a check at `now`: a deadline or decision, otherwise a warning, which
+    /// the flag says.
+    fn due_at(&self, check: u64, now: i64) -> Option<(i64, bool, u64)> {
+        let change = self.due(check).map(|(at, _)| (at, false, check));
+        let warning = || self.next_warning(check).map(|at| (at, true, check));
+        let is_due = |(at, ..): &(i64, bool, u64)| *at <= now;
+        change.filter(is_due).or_else(|| warning().filter(is_due))
+    }
+
+    /// Returns the next deadline or decision of a check.
     fn due(&self, check: u64) -> Option<(i64, u64)> {
         let decision =
             if let Some(AnnouncementState::Held { until, .. }) = self.announcements.get(&check) {
@@ -203,10 +228,13 @@ impl AlertModel {
             .map(|at| (at, check))
     }
 
+    /// Returns the times of the next deadlines and warnings.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = i64> {
-        self.replayed
-            .values()
+        let deadlines = self.replayed.values();
+        let warnings = self.replayed.keys();
+        deadlines
             .filter_map(ReplayedCheck::next_evaluation)
+            .chain(warnings.filter_map(|check| self.next_warning(*check)))
     }
 
     /// Returns the times of the next decisions about held alerts.
@@ -220,17 +248,24 @@ impl AlertModel {
         })
     }
 
-    /// Processes everything that is due, by time. Of checks that are due at the same time, the
-    /// oldest is first.
+    /// Processes everything that is due, by time. At the same time, warnings are last: the parent
+    /// of a check may go down. Otherwise the oldest check is first.
     pub(crate) fn process_all_due(&mut self, now: i64) {
-        while let Some((at, check)) = self.next_due().filter(|(at, _)| *at <= now) {
+        let next = |alerts: &Self| {
+            let checks = alerts.model.checks.keys();
+            checks.filter_map(|check| alerts.due_at(*check, now)).min()
+        };
+        while let Some((at, _, check)) = next(self) {
             self.process_due(check, at, now);
         }
     }
 
-    /// Processes one deadline or decision. Checks that depend on this one and are due at the same
-    /// time go down first.
+    /// Processes one deadline, decision or warning. Checks that depend on this one and whose
+    /// deadline or decision is due at the same time come first.
     fn process_due(&mut self, check: u64, at: i64, now: i64) {
+        if self.due(check).is_none_or(|(at, _)| at > now) {
+            return self.give_due_warnings(check, at, now);
+        }
         if !self.announcements.contains_key(&check) {
             let descendants = self.descendants(check);
             while let Some((at, child)) = descendants
@@ -248,6 +283,7 @@ impl AlertModel {
             .expect("a check that is due")
             .settle(now);
         self.process_flips(check, CheckChange::Settings, now);
+        self.pass_over_warnings(check, now);
     }
 
     /// Returns all checks below a check.
@@ -278,6 +314,7 @@ impl AlertModel {
         now: i64,
     ) -> Result<ExpectedAnswer, CommandError> {
         self.process_all_due(now);
+        self.allow_uncertain_warnings(now);
         let audiences = self.audiences();
         let changed_before = self.changed_checks(command);
         let change = self.change_by(command);
@@ -298,6 +335,7 @@ impl AlertModel {
             // The new settings may work.
             self.health.remove(&channel.0);
         }
+        self.set_limits(command, &answer);
         self.send(command, now);
         let checks: BTreeSet<_> = changed_before
             .union(&self.changed_checks(command))
@@ -306,6 +344,8 @@ impl AlertModel {
         for check in checks {
             if self.model.checks.contains_key(&check) {
                 self.process_flips(check, change, now);
+                self.warn_of_short_run(check, command, now);
+                self.pass_over_warnings(check, now);
             } else {
                 self.replay(check);
             }
@@ -314,6 +354,7 @@ impl AlertModel {
         if let Command::DeleteCheck(check) = command {
             self.release_children(check.0, now);
         }
+        self.allow_uncertain_warnings(now);
         self.sweep();
         Ok(answer)
     }

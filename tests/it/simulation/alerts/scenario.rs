@@ -105,6 +105,9 @@ impl AlertScenario {
         match self.rng.below(100) {
             0..60 => {
                 self.wait(true)?;
+                if self.alerts.is_warning_contested(TICK, self.now()) {
+                    self.settle()?;
+                }
                 let commands =
                     random_events::random_reports(&self.rng, &self.alerts.model, self.now());
                 self.execute_with_power_cuts(&commands)
@@ -295,7 +298,7 @@ impl AlertScenario {
 
     /// Suspends the machine or sets the clock forward.
     fn suspend(&mut self) -> ScenarioResult {
-        let suspended = self.rng.pick(&[6, 29, 31, 600, 1200, 7200]) * SECOND;
+        let suspended = self.rng.pick(&[6, 20, 29, 31, 600, 1200, 7200]) * SECOND;
         self.clock
             .jump_to(Timestamp::from_micros(self.now() + suspended));
         self.run_writer()?;
@@ -352,7 +355,7 @@ impl AlertScenario {
         self.disk.power_off();
         self.engine = None;
         self.disk.power_on(&self.rng);
-        let pause = self.rng.pick(&[0, 5, 20, 40, 300, 1500, 7200]) * SECOND;
+        let pause = self.rng.pick(&[0, 5, 20, 28, 40, 300, 1500, 7200]) * SECOND;
         self.clock.set(Timestamp::from_micros(self.now() + pause));
     }
 
@@ -402,6 +405,18 @@ impl AlertScenario {
                     check.settings.failure_threshold,
                     model_check.failure_threshold,
                     "failure threshold of check {id}"
+                );
+                let limits = &check.settings.limits;
+                let expected = self.alerts.limits(id);
+                let limits = [limits.latest_start, limits.longest_run, limits.shortest_run];
+                same!(
+                    limits.map(|limit| i64::from(limit.number())),
+                    [
+                        expected.latest_start,
+                        expected.longest_run,
+                        expected.shortest_run
+                    ],
+                    "limits of check {id}"
                 );
                 let parents = check
                     .settings
@@ -522,6 +537,8 @@ impl AlertScenario {
             ));
         }
         found.sort_by_key(|found| found.number);
+        self.alerts.allow_uncertain_warnings(now);
+        self.alerts.adopt_uncertain_warnings(&found);
         self.alerts.log.compare(&found)
     }
 }

@@ -145,11 +145,15 @@ impl AlertModel {
         }
     }
 
-    fn queue(&mut self, row: ExpectedMessage) {
+    pub(super) fn queue(&mut self, row: ExpectedMessage) {
         if self.is_disabled(row.channel) {
             self.log.add(row, message_log::DISABLED);
         } else if self.log.queue(row) {
-            self.count(AlertCase::Superseded);
+            self.count(if row.event.is_warning() {
+                AlertCase::WarningSuperseded
+            } else {
+                AlertCase::Superseded
+            });
         }
     }
 

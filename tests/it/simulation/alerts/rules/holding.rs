@@ -135,7 +135,7 @@ impl AlertModel {
     }
 
     /// Returns the end of the last open window of a check.
-    fn window_end(&self, check: u64, now: i64) -> Option<i64> {
+    pub(super) fn window_end(&self, check: u64, now: i64) -> Option<i64> {
         let model_check = &self.model.checks[&check];
         let has_tag = |tag: &str| model_check.labels.tags.split(' ').any(|other| other == tag);
         let windows = self
@@ -236,6 +236,11 @@ impl AlertModel {
     /// lost.
     pub(super) fn outage(&self, check: u64, deadline: i64, now: i64) -> Option<i64> {
         let expected = deadline - self.replayed_check(check).rules().grace * SECOND;
+        self.outage_between(expected, deadline, now)
+    }
+
+    /// Returns the end of the latest outage that touches this period.
+    pub(super) fn outage_between(&self, from: i64, until: i64, now: i64) -> Option<i64> {
         let past_outages = self
             .outages
             .iter()
@@ -243,7 +248,7 @@ impl AlertModel {
             .filter(|(from, _)| *from <= now)
             .map(|(from, to)| (*from, now.min(*to)));
         past_outages
-            .filter(|(from, to)| expected <= *to && deadline >= *from)
+            .filter(|(begin, end)| from <= *end && until >= *begin)
             .map(|(_, to)| to)
             .next()
     }
