@@ -188,9 +188,9 @@ fn random_edit(rng: &SeededRng, model: &Model, chance: u64) -> CheckEdit {
     if rng.chance(chance) {
         edit.tags = Some(Tags::parse(rng.pick(&["", "", "a", "a b"])).unwrap());
     }
-    if rng.chance(chance) {
+    if rng.chance(chance) && rng.chance(80) {
         edit.timeout = seconds(&[60, 60, 90, 120, 600]);
-    } else if rng.chance(chance / 3) {
+    } else if rng.chance(chance / 3 + 1) {
         edit.schedule = Some(Arc::new(Schedule::parse("*/5 * * * *").unwrap()));
     }
     if rng.chance(chance) {
@@ -208,7 +208,7 @@ fn random_edit(rng: &SeededRng, model: &Model, chance: u64) -> CheckEdit {
     if rng.chance(chance) {
         edit.latest_start = limit(&[0, 20, 60, 90]);
         edit.longest_run = limit(&[0, 20, 60, 90]);
-        edit.shortest_run = limit(&[0, 20, 60, 120]);
+        edit.shortest_run = limit(&[0, 20, 120, 600]);
     }
     edit
 }

@@ -178,7 +178,7 @@ impl AlertModel {
         due.retain(|warning| warning.at <= until);
         due.sort();
         for warning in due {
-            if now - warning.at > MAX_DELAY {
+            if now - warning.at >= MAX_DELAY {
                 self.count(AlertCase::WarningTooOld);
             } else if self.give_warning(check, warning, now) {
                 let given = (check, warning.kind, warning.from);
