@@ -158,7 +158,7 @@ pub(crate) struct StoredMessage {
     pub(crate) flip: usize,
     pub(crate) channel: u64,
     pub(crate) check: u64,
-    pub(crate) event: AlertEvent,
+    event: AlertEvent,
     attempts: u16,
     outcome: Option<DeliveryResult>,
     reason: Box<str>,
@@ -208,7 +208,7 @@ impl StoredMessage {
         }
     }
 
-    fn is_for(&self, row: &ExpectedMessage) -> bool {
+    pub(crate) fn is_for(&self, row: &ExpectedMessage) -> bool {
         (self.channel, self.check, self.flip, self.event)
             == (row.channel, row.check, row.flip, row.event)
             && (self.warning.is_none() || self.warning == row.warning)

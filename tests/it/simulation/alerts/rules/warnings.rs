@@ -50,13 +50,6 @@ struct ModelWarning {
     limit: i64,
 }
 
-/// Uncertain warning that may be given until the next comparison, to each of these channels.
-#[derive(Clone, Debug)]
-struct AllowedWarning {
-    warning: ModelWarning,
-    channels: BTreeSet<u64>,
-}
-
 #[derive(Clone, Default)]
 pub(super) struct WarningModel {
     limits: BTreeMap<u64, ModelLimits>,
@@ -64,7 +57,9 @@ pub(super) struct WarningModel {
     given: BTreeSet<(u64, WarningKind, i64)>,
     /// Warnings whose time has passed and that were not given.
     passed_over: BTreeSet<(u64, ModelWarning)>,
-    allowed: BTreeMap<(u64, WarningKind), AllowedWarning>,
+    /// Uncertain warnings that may be given until the next comparison, with their channels and 0 for
+    /// the log.
+    allowed: BTreeMap<(u64, ModelWarning), BTreeSet<u64>>,
 }
 
 impl WarningObstacle {
@@ -287,12 +282,8 @@ impl AlertModel {
                 .collect();
             for warning in uncertain {
                 let audience = self.audience(check, AlertEvent::Warning(warning.kind));
-                let allowed = self.warnings.allowed.entry((check, warning.kind));
-                let allowed = allowed.or_insert_with(|| AllowedWarning {
-                    warning,
-                    channels: [0].into(),
-                });
-                allowed.channels.extend(audience);
+                let allowed = self.warnings.allowed.entry((check, warning)).or_default();
+                allowed.extend(audience.into_iter().chain([0]));
             }
         }
     }
@@ -303,23 +294,22 @@ impl AlertModel {
         let mut allowed = std::mem::take(&mut self.warnings.allowed);
         let all = found;
         for found in self.log.identify(found) {
-            let AlertEvent::Warning(kind) = found.event else {
-                continue;
+            let row_of = |check, warning: ModelWarning| {
+                let event = AlertEvent::Warning(warning.kind);
+                ExpectedMessage::new(found.channel, check, found.flip, event)
+                    .with_limit(warning.at, warning.limit)
             };
-            let Some(AllowedWarning { warning, channels }) = allowed.get_mut(&(found.check, kind))
-            else {
-                continue;
-            };
-            let row = ExpectedMessage::new(found.channel, found.check, found.flip, found.event)
-                .with_limit(warning.at, warning.limit);
-            if !channels.remove(&found.channel) {
-                continue;
+            let adopted = allowed.iter_mut().find_map(|((check, warning), channels)| {
+                let row = row_of(*check, *warning);
+                let is_allowed = found.is_for(&row) && channels.remove(&found.channel);
+                is_allowed.then_some((*warning, row))
+            });
+            if let Some((warning, row)) = adopted {
+                self.count(AlertCase::UncertainWarning);
+                let given = (found.check, warning.kind, warning.from);
+                self.warnings.given.insert(given);
+                self.log.adopt_warning(row, found, all);
             }
-            self.count(AlertCase::UncertainWarning);
-            self.warnings
-                .given
-                .insert((found.check, kind, warning.from));
-            self.log.adopt_warning(row, found, all);
         }
     }
 }
