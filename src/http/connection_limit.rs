@@ -3,8 +3,8 @@
 //! A connection needs a slot. If all are taken, one that waits for its client (for a request, the
 //! rest of a body, or to take a response) is asked to end, and the new connection waits for its
 //! slot. `OpenConnections` chooses that connection; `ConnectionState` decides if it waits for its
-//! client, and ends it unless data arrives in the next moment. So that a new connection seldom waits
-//! for that, one is asked to end already when few slots are free.
+//! client, and ends it unless data arrives in the next moment. So that a new connection seldom
+//! waits for that, one is asked to end already when few slots are free.
 
 mod open_connections;
 

@@ -570,7 +570,9 @@ fn fuzz_replies_of_receivers() {
         .iter()
         .flat_map(|(name, ..)| REPLIES.iter().map(move |reply| format!("{name} {reply}")))
         .collect();
-    let (event, attempt, now) = (failed(), attempt(), moment("2026-11-20T23:59:00Z"));
+    let event = failed();
+    let attempt = attempt();
+    let now = moment("2026-11-20T23:59:00Z");
     crate::util::fuzzing::fuzz_text(&examples, |text| {
         let (name, reply) = text.split_once(' ').unwrap_or(("", text));
         let (_, settings, steps) = kinds
