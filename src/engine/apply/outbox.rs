@@ -165,3 +165,60 @@ impl WorkingState {
             .push(new_delivery_record(row, result, reason, now));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Effects;
+    use super::super::fixture::{
+        NOW, add_channel, add_check, fill_outbox, send_ping, working_state,
+    };
+    use super::*;
+    use crate::domain::ids::CheckId;
+    use crate::domain::ping::PingKind;
+    use crate::engine::command::Command;
+
+    const CHECK: u128 = 7;
+
+    /// Begins to send the newest row about a check.
+    fn begin_newest_row(working: &mut WorkingState, check: CheckId) {
+        let newest = working.state.outbox.rows_of_check(check).last().unwrap();
+        let command = Command::StartAttempts {
+            rows: vec![newest.number],
+            last_row: None,
+        };
+        working.apply(command, NOW).unwrap();
+    }
+
+    /// The end of an alert that is resent regularly is queued even if its beginning found the
+    /// outbox full.
+    #[test]
+    fn the_end_of_a_downtime_replaces_a_waiting_earlier_end_in_a_full_outbox() {
+        let [down, up] = [AlertEvent::Down, AlertEvent::Up];
+        let refused = (down, DeliveryResult::Failed, OUTBOX_FULL);
+        let replaced = (up, DeliveryResult::Superseded, TOO_MANY_CHANGES);
+        for (is_being_sent, expected_rows, expected_ends) in [
+            (false, vec![down, up], vec![refused, replaced]),
+            (true, vec![down, up, up], vec![refused]),
+        ] {
+            let mut working = working_state();
+            let channel = add_channel(&mut working, "alertmanager", &[("url", "http://a/")]);
+            let check = add_check(&mut working, CHECK);
+            send_ping(&mut working, CHECK, PingKind::Fail, NOW);
+            begin_newest_row(&mut working, check);
+            send_ping(&mut working, CHECK, PingKind::Success, NOW);
+            if is_being_sent {
+                begin_newest_row(&mut working, check);
+            }
+            fill_outbox(&mut working, channel);
+            working.effects = Effects::default();
+            for (secs, kind) in [(60, PingKind::Fail), (61, PingKind::Success)] {
+                send_ping(&mut working, CHECK, kind, NOW.plus_secs(secs));
+            }
+            let rows = working.state.outbox.rows_of_check(check);
+            assert_eq!(rows.map(|row| row.event).collect::<Vec<_>>(), expected_rows);
+            let ended = working.effects.deliveries.iter();
+            let ended = ended.map(|delivery| (delivery.event, delivery.result, &*delivery.reason));
+            assert_eq!(ended.collect::<Vec<_>>(), expected_ends, "{is_being_sent}");
+        }
+    }
+}
