@@ -214,3 +214,75 @@ pub(super) fn recheck_after_outage(
             .unwrap_or(outage.to.plus_secs(OUTAGE_RECHECK_SECS)),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{NOW, add_channel, add_check, send_ping, working_state};
+    use super::*;
+    use crate::domain::ids::CheckId;
+    use crate::domain::number::FailureThreshold;
+    use crate::domain::ping::PingKind;
+    use crate::engine::command::Command;
+
+    const CHECK: u128 = 7;
+
+    /// State with a check that has this failure threshold and was pinged at [`NOW`].
+    fn state_with_threshold(threshold: u64, kind: PingKind) -> (WorkingState, CheckId) {
+        let mut working = working_state();
+        let urls = [("down-url", "http://a/"), ("up-url", "http://a/")];
+        add_channel(&mut working, "webhook", &urls);
+        let check = add_check(&mut working, CHECK);
+        let threshold = FailureThreshold::parse(threshold).unwrap();
+        let settings = Command::UpdateAlertSettings {
+            check,
+            failure_threshold: Some(threshold),
+            parents: None,
+        };
+        working.apply(settings, NOW).unwrap();
+        send_ping(&mut working, CHECK, kind, NOW);
+        (working, check)
+    }
+
+    /// Evaluates the check. Returns its number of failures and of queued alerts.
+    fn evaluate(working: &mut WorkingState, check: CheckId, now: Timestamp) -> (u16, usize) {
+        working
+            .apply(Command::EvaluateChecks(vec![check]), now)
+            .unwrap();
+        let failures = working.state.check(check).unwrap().state.failures;
+        let rows = working.state.outbox.rows_of_check(check);
+        (failures, rows.count())
+    }
+
+    fn next_decision(working: &WorkingState, check: CheckId) -> Timestamp {
+        match working.state.check(check).unwrap().state.notification {
+            NotificationState::Pending { at, .. } => at,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_missed_ping_counts_at_the_time_at_which_it_is_overdue() {
+        let (mut working, check) = state_with_threshold(2, PingKind::Fail);
+        let overdue = next_decision(&working, check);
+        let before = overdue.plus_micros(-1);
+        assert_eq!(evaluate(&mut working, check, before), (1, 0));
+        assert_eq!(evaluate(&mut working, check, overdue), (2, 1));
+    }
+
+    #[test]
+    fn a_missed_ping_counts_once_however_often_the_check_is_examined() {
+        let (mut working, check) = state_with_threshold(3, PingKind::Success);
+        let settings = &working.state.check(check).unwrap().settings;
+        let period = settings.timeout.get();
+        let deadline = NOW.plus_secs(period + settings.grace.get());
+        for secs in [1, 10, 20] {
+            let now = deadline.plus_secs(secs);
+            assert_eq!(evaluate(&mut working, check, now), (1, 0));
+        }
+        let next = next_decision(&working, check);
+        assert_eq!(next, deadline.plus_secs(period));
+        assert_eq!(evaluate(&mut working, check, next), (2, 0));
+        let later = next.plus_secs(period);
+        assert_eq!(evaluate(&mut working, check, later), (3, 1));
+    }
+}
