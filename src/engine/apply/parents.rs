@@ -174,3 +174,52 @@ impl WorkingState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{NOW, add_channel, add_check, send_ping, working_state};
+    use super::*;
+    use crate::domain::ping::PingKind;
+    use crate::engine::command::Command;
+
+    /// A longer chain arises if its checks get their parents one after the other, each before its
+    /// own parent does.
+    #[test]
+    fn an_alert_is_held_only_by_a_notified_check_at_most_32_levels_above() {
+        let mut working = working_state();
+        let urls = [("down-url", "http://a/"), ("up-url", "http://a/")];
+        add_channel(&mut working, "webhook", &urls);
+        // The highest check comes first and is due first.
+        let mut chain = Vec::new();
+        for level in 0..Parents::MAX_LEVELS as u128 + 2 {
+            chain.push(add_check(&mut working, level));
+            let now = NOW.plus_secs(level as i64);
+            send_ping(&mut working, level, PingKind::Success, now);
+        }
+        for pair in chain.windows(2).rev() {
+            let command = Command::UpdateAlertSettings {
+                check: pair[1],
+                failure_threshold: None,
+                parents: Some(Parents::new(vec![pair[0]]).unwrap()),
+            };
+            working.apply(command, NOW.plus_secs(60)).unwrap();
+        }
+        for check in &chain {
+            let found = working.state.check(*check).unwrap();
+            let deadline = found.state.deadline(&found.settings).unwrap();
+            let command = Command::EvaluateChecks(vec![*check]);
+            working.apply(command, deadline).unwrap();
+        }
+        let hold_reason = |check| match working.state.check(check).unwrap().state.notification {
+            NotificationState::Pending { reason, .. } => Some(reason),
+            _ => None,
+        };
+        let (highest, held, lowest) = (chain[0], &chain[..=Parents::MAX_LEVELS], chain.last());
+        assert_eq!(hold_reason(highest), None);
+        for pair in held.windows(2) {
+            assert_eq!(hold_reason(pair[1]), Some(HoldReason::ParentDown(pair[0])));
+        }
+        let lowest = hold_reason(*lowest.unwrap());
+        assert_eq!(lowest, Some(HoldReason::ParentPending));
+    }
+}
