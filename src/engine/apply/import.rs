@@ -355,3 +355,6 @@ impl ImportStep {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
