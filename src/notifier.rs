@@ -7,6 +7,8 @@
 
 mod delivery_policy;
 mod facts;
+#[cfg(test)]
+mod fixture;
 mod heartbeat;
 mod message_result;
 mod notices;

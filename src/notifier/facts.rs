@@ -562,3 +562,6 @@ impl DownChecksCache {
         Arc::clone(&self.0.entry(project).or_insert_with(|| (now, count())).1)
     }
 }
+
+#[cfg(test)]
+mod tests;

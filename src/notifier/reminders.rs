@@ -253,3 +253,55 @@ fn logged_reminders(
     };
     since.keys().filter_map(of_channel).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{START, SenderFixture};
+    use super::*;
+    use crate::domain::ping::PingKind;
+
+    const INTERVAL: i64 = 3_600;
+
+    /// True if a reminder is due when these seconds have passed on the clock and of the uptime
+    /// since a check went down and a first round began.
+    fn is_due_after(wall_secs: i64, uptime_secs: u64) -> bool {
+        let mut fixture = SenderFixture::new();
+        let settings = [("topic", "home"), ("repeat", "1h")];
+        let channel = fixture.add_channel("ntfy", &settings);
+        fixture.add_check(7);
+        fixture.send_ping(7, PingKind::Fail);
+        let mut reminders = Reminders::default();
+        let started = Duration::from_secs(100);
+        let first = CurrentTime {
+            wall: START,
+            uptime: started,
+        };
+        assert_eq!(reminders.due_channels(&fixture.sender, first), []);
+        let later = CurrentTime {
+            wall: START.plus_secs(wall_secs),
+            uptime: started + Duration::from_secs(uptime_secs),
+        };
+        let due = reminders.due_channels(&fixture.sender, later);
+        assert!(due.is_empty() || due == [channel], "{due:?}");
+        !due.is_empty()
+    }
+
+    #[test]
+    fn a_reminder_is_due_after_its_interval_if_the_downtime_is_half_as_long_or_in_the_future() {
+        for (wall_secs, uptime_secs, is_due) in [
+            (INTERVAL, INTERVAL - 1, false),
+            (INTERVAL, INTERVAL, true),
+            (INTERVAL / 2, INTERVAL, true),
+            (INTERVAL / 2 - 1, INTERVAL, false),
+            // The clock was set back.
+            (0, INTERVAL, false),
+            (-1, INTERVAL, true),
+        ] {
+            assert_eq!(
+                is_due_after(wall_secs, uptime_secs.unsigned_abs()),
+                is_due,
+                "{wall_secs} {uptime_secs}"
+            );
+        }
+    }
+}
