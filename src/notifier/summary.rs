@@ -272,3 +272,24 @@ fn is_permanent(error: &MailError) -> bool {
         MailError::Send(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_of_a_summary_doubles_the_delay_up_to_an_hour() {
+        let user = UserId(1);
+        let uptime = Duration::from_secs(10_000);
+        let mut summaries = Summaries::default();
+        for expected in [300, 600, 1_200, 2_400, 3_600, 3_600] {
+            summaries.finish(user, false, uptime);
+            assert_eq!(
+                summaries.failures[&user].next_attempt,
+                uptime + Duration::from_secs(expected)
+            );
+        }
+        summaries.finish(user, true, uptime);
+        assert!(summaries.failures.is_empty());
+    }
+}

@@ -102,6 +102,32 @@ fn parked_messages_are_in_no_digest() {
 }
 
 #[test]
+fn a_parked_message_is_no_reason_to_try_a_failing_channel_earlier() {
+    for policy in [PEOPLE, machine()] {
+        let mut world = SchedulerTester::new(policy);
+        world.queue(1, AlertEvent::Down);
+        accepted_items(&mut world, 1);
+        world.queue(2, AlertEvent::Down);
+        assert_eq!(accepted_items(&mut world, 1), ["2down"]);
+        // Before the parked message is due, another one fails, which delays the channel.
+        world.pass(3_900);
+        world.queue(3, AlertEvent::Down);
+        let (messages, _) = world.step();
+        assert_eq!(SchedulerTester::item_labels(&messages), ["3down"]);
+        world.answered(&messages[0], later(), 500);
+        assert_eq!(world.step().0, []);
+        // Now the parked message is due, and the channel is not.
+        world.pass(2_200);
+        let (messages, wake_in) = world.step();
+        assert_eq!(SchedulerTester::item_labels(&messages), [""; 0]);
+        assert!(
+            wake_in.is_some_and(|millis| (1_800..=3_800).contains(&millis)),
+            "{wake_in:?}"
+        );
+    }
+}
+
+#[test]
 fn newer_rows_of_a_parked_check_are_a_new_message_for_people_and_wait_for_programs() {
     for (policy, expected) in [(PEOPLE, vec!["1up".to_owned()]), (machine(), vec![])] {
         let mut world = SchedulerTester::new(policy);
