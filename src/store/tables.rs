@@ -346,4 +346,34 @@ mod tests {
             );
         }
     }
+
+    /// Applies one change of a row of the table of channels, whose keys have eight bytes.
+    fn apply_change(change: RowChange, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        let store = Store::open(&Medium::memory()).unwrap();
+        let mut changes = RowChanges::default();
+        changes.add(change, project::CHANNELS.name(), key, value);
+        store.batch().unwrap().apply_changes(changes.as_bytes())
+    }
+
+    #[test]
+    fn a_removal_from_the_log_whose_key_has_a_wrong_length_is_refused() {
+        let (right, wrong) = ([0; 8], [0; 7]);
+        for (change, key, value) in [
+            (RowChange::Remove, &wrong[..], &[][..]),
+            (RowChange::RemoveRange, &wrong, &right),
+            (RowChange::RemoveRange, &right, &wrong),
+        ] {
+            let refused = apply_change(change, key, value);
+            let Err(StoreError::Damaged { reason, .. }) = refused else {
+                panic!("{change:?} {key:?} {value:?}: {refused:?}");
+            };
+            assert_eq!(
+                reason,
+                "the key of a removed row of the table `channels` has a wrong length"
+            );
+        }
+        for change in [RowChange::Remove, RowChange::RemoveRange] {
+            assert!(apply_change(change, &right, &right).is_ok(), "{change:?}");
+        }
+    }
 }
