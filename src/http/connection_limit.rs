@@ -73,11 +73,14 @@ impl ConnectionLimit {
         let connection = Arc::<ConnectionState>::default();
         if slot.is_none() || self.slots.available_permits() < self.reserve {
             let own_count = open.count_of(network);
-            let has_evicted = open.evict_one(own_count);
-            if slot.is_none() {
-                has_evicted.then_some(())?;
+            let has_evicted = open.evict_one(own_count, slot.is_none());
+            // It has just been opened: others that are idle are asked to end first.
+            connection.begin_request();
+            if slot.is_some() {
+                connection.end_request();
+            } else {
                 // Busy until it has a slot, so that it is not asked to end meanwhile.
-                connection.begin_request();
+                has_evicted.then_some(())?;
             }
         }
         Some(ConnectionPermit {
@@ -114,7 +117,7 @@ impl ConnectionPermit {
             let mut open = lock(&self.limit.open);
             // This connection is counted too.
             let own_count = open.count_of(self.network).saturating_sub(1);
-            open.evict_one(own_count);
+            open.evict_one(own_count, true);
         }
         timeout(EVICTION_TIMEOUT, slot).await.ok()?.ok()
     }
@@ -214,9 +217,16 @@ mod tests {
             assert!(permits[&number].slot.is_some(), "it does not wait");
             assert_eq!(close_evicted(&mut permits).await.len(), 1);
         }
+        // Only idle ones end for it.
+        for permit in permits.values() {
+            permit.connection.begin_request();
+            permit.connection.set_awaiting_body(true);
+        }
+        permits.insert(2 * slots, admit("10.0.0.3"));
+        assert!(close_evicted(&mut permits).await.is_empty());
         // No connection is asked to end while enough slots are free.
         permits.retain(|number, _| *number < slots / 2);
-        permits.insert(2 * slots, admit("10.0.0.2"));
+        permits.insert(3 * slots, admit("10.0.0.2"));
         assert!(close_evicted(&mut permits).await.is_empty());
     }
 

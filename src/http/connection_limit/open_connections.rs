@@ -68,14 +68,15 @@ impl OpenConnections {
     }
 
     /// Asks a connection to end for a new one from a client that has `own_count`. Returns false if
-    /// there is none: only clients with at least as many are considered.
-    pub(super) fn evict_one(&mut self, own_count: usize) -> bool {
+    /// there is none: only clients with at least as many are considered. One with activity since the
+    /// last search is chosen only if `even_if_used`.
+    pub(super) fn evict_one(&mut self, own_count: usize, even_if_used: bool) -> bool {
         let mut candidates = self.candidates();
         candidates.retain(|candidate| candidate.count() >= own_count);
         candidates.sort_unstable_by_key(|candidate| (candidate.rank, Reverse(candidate.count())));
         candidates
             .chunk_by_mut(|one, other| one.rank == other.rank)
-            .any(evict_from)
+            .any(|candidates| evict_from(candidates, even_if_used))
     }
 
     fn candidates(&mut self) -> Vec<EvictionCandidate<'_>> {
@@ -111,9 +112,9 @@ impl EvictionCandidate<'_> {
 }
 
 /// Asks a connection of these clients to end. One without activity since the last search is chosen
-/// before one with activity.
-fn evict_from(candidates: &mut [EvictionCandidate<'_>]) -> bool {
-    for even_if_used in [false, true] {
+/// before one with activity, which is chosen only if `may_be_used`.
+fn evict_from(candidates: &mut [EvictionCandidate<'_>], may_be_used: bool) -> bool {
+    for even_if_used in [false, true].into_iter().take(1 + usize::from(may_be_used)) {
         for candidate in &mut *candidates {
             if candidate.of_network.evict_next(even_if_used) {
                 return true;
