@@ -63,8 +63,8 @@ fn tick_at(moment: Timestamp) -> u64 {
     (moment.micros().max(0) / TICK_MICROS).unsigned_abs()
 }
 
-/// Time after which warnings must have fallen due that are still given.
-fn oldest_warning(now: Timestamp) -> Timestamp {
+/// Returns the time after which a warning must have fallen due to be still given.
+fn oldest_warning_time(now: Timestamp) -> Timestamp {
     now.plus_secs(-WarningKind::MAX_DELAY_SECS)
 }
 
@@ -85,7 +85,7 @@ impl DeadlineWheel {
             housekeeping: tick_at(now),
             due: Vec::new(),
         };
-        deadlines.rebuild_after(oldest_warning(now), checks);
+        deadlines.rebuild(checks);
         deadlines
     }
 
@@ -100,13 +100,10 @@ impl DeadlineWheel {
         self.wheel.len() > STALE_ENTRY_ALLOWANCE + ENTRIES_PER_CHECK * self.armed.len()
     }
 
-    /// Rebuilds the wheel with the needed entries only.
+    /// Rebuilds the wheel with the needed entries only. Due warnings stay, since they may not have
+    /// been taken yet.
     pub(super) fn rebuild<'a>(&mut self, checks: impl Iterator<Item = &'a Check>) {
-        self.rebuild_after(time_of(self.latest_tick), checks);
-    }
-
-    /// Rebuilds the wheel with entries for warnings that are due after `oldest`.
-    fn rebuild_after<'a>(&mut self, oldest: Timestamp, checks: impl Iterator<Item = &'a Check>) {
+        let oldest = oldest_warning_time(time_of(self.latest_tick));
         (self.wheel, self.armed) = (TimingWheel::new(self.latest_tick), HashMap::default());
         self.wheel.insert(self.housekeeping, HOUSEKEEPING_ENTRY);
         checks.for_each(|check| self.arm_after(oldest, check));
@@ -121,7 +118,7 @@ impl DeadlineWheel {
 
     /// Arms a check that was not evaluated when it was due.
     pub(super) fn arm_unevaluated(&mut self, check: &Check, now: Timestamp) {
-        self.arm_after(oldest_warning(now), check);
+        self.arm_after(oldest_warning_time(now), check);
     }
 
     fn arm_after(&mut self, oldest: Timestamp, check: &Check) {
@@ -288,6 +285,19 @@ mod tests {
                 .checks,
             [check.id]
         );
+    }
+
+    #[test]
+    fn a_due_warning_that_is_not_taken_yet_stays_in_a_rebuilt_wheel() {
+        let mut check = daily();
+        let mut deadlines = DeadlineWheel::new(std::iter::once(&check), at(0));
+        ping(&mut deadlines, &mut check, PingKind::Success, at(0));
+        let late = at(DAY + 61);
+        // The hourly work comes first.
+        let first = deadlines.take_due(late, 1);
+        assert!(first.housekeeping && first.more && first.checks.is_empty());
+        deadlines.rebuild(std::iter::once(&check));
+        assert_eq!(deadlines.take_due(late, 1).checks, [check.id]);
     }
 
     #[test]

@@ -242,9 +242,9 @@ impl WorkingState {
         // Several paths may lead to a parent: each is visited once.
         let mut next: Vec<_> = new_parents.iter().copied().chain([id]).collect();
         let mut visited: BTreeSet<_> = next.iter().copied().collect();
-        let mut due_checks = BTreeSet::new();
+        let mut events = BTreeSet::new();
         while let Some(id) = next.pop() {
-            due_checks.extend(due(id).into_iter().flatten());
+            events.extend(due(id).into_iter().flatten());
             let parents = self
                 .state
                 .check(id)
@@ -256,7 +256,7 @@ impl WorkingState {
                     .filter(|parent| visited.insert(*parent)),
             );
         }
-        due_checks
+        events
             .into_iter()
             .for_each(|event| self.apply_due_event(event, now));
     }

@@ -87,10 +87,14 @@ impl WorkingState {
         now: Timestamp,
     ) {
         for channel in audience.into_values() {
-            let waiting = self.state.outbox.rows_of_pair(channel.id, check.id);
             // A disabled channel gets no newer warning instead.
-            let waiting: Vec<_> = waiting
-                .filter(|row| row.event.is_warning() && channel.health.disabled.is_none())
+            let is_replaced =
+                |row: &OutboxRow| row.event.is_warning() && channel.health.disabled.is_none();
+            let waiting: Vec<_> = self
+                .state
+                .outbox
+                .rows_of_pair(channel.id, check.id)
+                .filter(|row| is_replaced(row))
                 .cloned()
                 .collect();
             let surplus = (waiting.len() + 1).saturating_sub(MAX_WARNINGS_PER_PAIR);

@@ -184,7 +184,7 @@ fn a_parent_that_goes_down_first_prevents_a_warning_after_one_that_no_channel_ta
         "email",
         &[("to", "a@example.org"), ("send", "down,up,limits")],
     );
-    // The child is older than the parent: its deadline would come first.
+    // The child is older than the parent: its warning would come first.
     let child = create_periodic_check(&mut engine, 7, 3600, 1200);
     let parent = create_periodic_check(&mut engine, 5, 3600, 600);
     let edit = CheckEdit {
