@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use tokio::sync::oneshot;
 
 use super::command::{Command, CommandReply, PingSignal, Unavailable};
@@ -75,34 +76,49 @@ impl QueueContents {
     }
 
     /// Takes as many small commands as fit in a batch. If not all fit, each owner of commands that
-    /// are not light gets an equal part of the bytes.
-    fn take_small<O: Eq + Hash>(&mut self, owner_of: impl Fn(&Command) -> O) -> Vec<QueuedCommand> {
+    /// are not light gets an equal part of the bytes, and may exceed it by one command. Owners that
+    /// get none are first in the next batch.
+    fn take_small<O: Copy + Eq + Hash>(
+        &mut self,
+        owner_of: impl Fn(&Command) -> O,
+    ) -> Vec<QueuedCommand> {
         let small = std::mem::take(&mut self.small);
         if self.small_bytes <= MAX_BATCH_BYTES {
             self.small_bytes = 0;
             return small;
         }
-        let is_light = |command: &Command| approximate_bytes(command) <= LIGHT_COMMAND_BYTES;
-        let heavy = small.iter().filter(|entry| !is_light(&entry.command));
-        let mut bytes_of_owner: HashMap<O, usize> =
-            heavy.map(|entry| (owner_of(&entry.command), 0)).collect();
+        let mut bytes_of_owner = HashMap::<O, usize, RandomState>::default();
+        let entries: Vec<_> = small
+            .into_iter()
+            .map(|entry| {
+                let bytes = approximate_bytes(&entry.command);
+                let owner = (bytes > LIGHT_COMMAND_BYTES).then(|| owner_of(&entry.command));
+                bytes_of_owner.extend(owner.map(|owner| (owner, 0)));
+                (entry, bytes, owner)
+            })
+            .collect();
         let max_owner_bytes = MAX_BATCH_BYTES / bytes_of_owner.len().max(1);
         let mut batch_bytes = 0;
-        let (batch, remaining) = small.into_iter().partition(|entry| {
-            let bytes = approximate_bytes(&entry.command);
-            if !is_light(&entry.command) {
-                let owner_bytes = bytes_of_owner.entry(owner_of(&entry.command)).or_default();
-                if batch_bytes >= MAX_BATCH_BYTES || *owner_bytes >= max_owner_bytes {
-                    return false;
+        let (batch, mut remaining): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|(_, bytes, owner)| {
+                let owner_bytes = owner.and_then(|owner| bytes_of_owner.get_mut(&owner));
+                let Some(owner_bytes) = owner_bytes else {
+                    return true;
+                };
+                let fits = batch_bytes < MAX_BATCH_BYTES && *owner_bytes < max_owner_bytes;
+                if fits {
+                    *owner_bytes += bytes;
+                    batch_bytes += bytes;
                 }
-                *owner_bytes += bytes;
-                batch_bytes += bytes;
-            }
-            self.small_bytes -= bytes;
-            true
-        });
-        self.small = remaining;
-        batch
+                fits
+            });
+        let has_commands_in_batch =
+            |owner: Option<O>| owner.is_some_and(|owner| bytes_of_owner[&owner] > 0);
+        // The sort is stable: the commands of an owner keep their order.
+        remaining.sort_by_key(|(.., owner)| has_commands_in_batch(*owner));
+        self.small_bytes = remaining.iter().map(|(_, bytes, _)| bytes).sum();
+        self.small = remaining.into_iter().map(|(entry, ..)| entry).collect();
+        batch.into_iter().map(|(entry, ..)| entry).collect()
     }
 }
 
@@ -173,8 +189,8 @@ impl CommandQueue {
 
     /// Takes the small commands that fit in a batch and, if the writer `takes_large`, the first
     /// large one. If the queue is empty, waits for the first command, a wake-up or the end of
-    /// `timeout`. `owner_of`: owner of a command, among whom a batch is divided.
-    pub(super) fn take<O: Eq + Hash>(
+    /// `timeout`. `owner_of` returns the owner of a command: a batch is divided among the owners.
+    pub(super) fn take<O: Copy + Eq + Hash>(
         &self,
         timeout: Duration,
         takes_large: bool,
@@ -465,54 +481,68 @@ mod tests {
         mail_to(Uuid::nil(), bytes)
     }
 
-    #[test]
-    fn a_batch_is_divided_among_owners() {
-        const BYTES: usize = 50_000;
-        let queue = CommandQueue::new(LARGE);
-        let owner_of = |command: &Command| match command {
+    fn owner_of(command: &Command) -> u128 {
+        match command {
             Command::Mail(pings) => match pings[0].target {
                 PingTarget::Uuid(uuid) => uuid.as_u128(),
                 PingTarget::Slug { .. } => panic!("all have a UUID"),
             },
             _ => panic!("light commands need no owner"),
-        };
-        let push = |owner, bytes| queue.push(mail_to(Uuid::from_u128(owner), bytes), None);
-        let greedy = MAX_SMALL_BYTES / 2 / BYTES;
-        let mut receivers: Vec<_> = (0..greedy).map(|_| push(1, BYTES).unwrap()).collect();
-        receivers.extend((1..=3).map(|number| push(2, BYTES + number).unwrap()));
-        receivers.push(
-            queue
-                .push(Command::PauseCheck(CheckId(1), None), None)
-                .unwrap(),
-        );
-        let take = || queue.take(Duration::ZERO, false, owner_of).small;
-        let first = take();
-        let quiet: Vec<_> = first
-            .iter()
-            .filter_map(|entry| match &entry.command {
-                Command::Mail(pings) => Some(pings[0].body.len()),
-                _ => None,
-            })
-            .filter(|bytes| *bytes > BYTES)
-            .collect();
-        assert_eq!(
-            quiet,
-            [BYTES + 1, BYTES + 2, BYTES + 3],
-            "all, in their order"
-        );
-        assert!(matches!(
-            first.last().unwrap().command,
-            Command::PauseCheck(..)
-        ));
-        let of_greedy = first.len() - 4;
-        assert!(
-            (1..=MAX_BATCH_BYTES / 2 / BYTES + 1).contains(&of_greedy),
-            "{of_greedy}"
-        );
-        // Alone, it gets whole batches.
-        assert!(take().len() > of_greedy);
-        while !take().is_empty() {}
+        }
+    }
+
+    /// Queues half of the possible bytes for greedy owners in turns, then three mails of a quiet
+    /// one and a light command. Takes batches until those of the quiet owner have been taken.
+    /// Returns their sizes, and the sizes of all mails in each of the batches.
+    fn batches_with_greedy_owners(greedy: u128, bytes: usize) -> (Vec<usize>, Vec<Vec<usize>>) {
+        let queue = CommandQueue::new(LARGE);
+        let push = |command| queue.push(command, None).unwrap();
+        let of_greedy = (0..MAX_SMALL_BYTES / 2 / bytes)
+            .map(|number| mail_to(Uuid::from_u128(1 + number as u128 % greedy), bytes));
+        let of_quiet = (1..=3).map(|number| mail_to(Uuid::nil(), bytes + number));
+        let _receivers: Vec<_> = of_greedy.chain(of_quiet).map(push).collect();
+        let _receiver = push(Command::PauseCheck(CheckId(1), None));
+        let mut batches = Vec::new();
+        let mut quiet = Vec::new();
+        while quiet.len() < 3 {
+            let taken = queue.take(Duration::ZERO, false, owner_of).small;
+            assert!(!taken.is_empty());
+            let is_light = |entry: &QueuedCommand| !matches!(entry.command, Command::Mail(_));
+            assert_eq!(
+                taken.iter().any(is_light),
+                batches.is_empty(),
+                "it waits for none"
+            );
+            let sizes: Vec<_> = taken
+                .iter()
+                .filter_map(|entry| match &entry.command {
+                    Command::Mail(pings) => Some(pings[0].body.len()),
+                    _ => None,
+                })
+                .collect();
+            quiet.extend(sizes.iter().filter(|size| **size > bytes));
+            batches.push(sizes);
+        }
+        while !queue.take(Duration::ZERO, false, owner_of).small.is_empty() {}
         assert_eq!(queue.depth_and_bytes(), (0, 0));
+        (quiet, batches)
+    }
+
+    #[test]
+    fn a_batch_is_divided_among_owners() {
+        for (greedy, bytes, most_batches) in [(1, 40_000, 1), (3, 100_000, 6), (20, 100_000, 24)] {
+            let (quiet, batches) = batches_with_greedy_owners(greedy, bytes);
+            assert_eq!(quiet, [bytes + 1, bytes + 2, bytes + 3], "in their order");
+            let count = batches.len();
+            assert!(
+                count <= most_batches,
+                "{greedy} greedy owners: {count} batches"
+            );
+            for sizes in batches {
+                let total = sizes.iter().sum::<usize>();
+                assert!(total < MAX_BATCH_BYTES + bytes + 3, "{sizes:?}");
+            }
+        }
     }
 
     #[test]
