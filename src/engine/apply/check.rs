@@ -237,7 +237,12 @@ impl WorkingState {
     }
 
     /// Applies what is due for a check, for all checks it depends on and for `new_parents`.
-    fn evaluate_with_parents(&mut self, id: CheckId, new_parents: &[CheckId], now: Timestamp) {
+    pub(super) fn evaluate_with_parents(
+        &mut self,
+        id: CheckId,
+        new_parents: &[CheckId],
+        now: Timestamp,
+    ) {
         let due = |id: CheckId| self.state.check(id).map(|check| due_events(check, now));
         // Several paths may lead to a parent: each is visited once.
         let mut next: Vec<_> = new_parents.iter().copied().chain([id]).collect();

@@ -41,8 +41,10 @@ impl WorkingState {
         }
     }
 
-    /// Gives the warning about a run of a check that was too short.
+    /// Gives the warning about a run of a check that was too short. Its parents may be down already
+    /// without having been evaluated.
     pub(super) fn give_short_run_warning(&mut self, id: CheckId, warning: Warning, now: Timestamp) {
+        self.evaluate_with_parents(id, &[], now);
         if let Some(check) = self.state.check(id).cloned() {
             self.give_warning(&check, warning, now);
         }

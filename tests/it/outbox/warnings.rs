@@ -212,6 +212,35 @@ fn a_parent_that_goes_down_first_prevents_a_warning_after_one_that_no_channel_ta
 }
 
 #[test]
+fn a_short_run_causes_no_warning_from_the_deadline_of_a_parent_on() {
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
+    let settings = [("to", "a@example.org"), ("send", "down,up,limits")];
+    channel(&mut engine, 1, "email", &settings);
+    let parent = create_periodic_check(&mut engine, 5, 3600, 600);
+    let child = create_limited(&mut engine, 7, [0, 0, 30]);
+    engine.execute(Command::UpdateAlertSettings {
+        check: child,
+        failure_threshold: None,
+        parents: Some(Parents::new(vec![parent]).unwrap()),
+    });
+    engine.execute(ping(5, PingKind::Success, ""));
+    let last = engine.handle.now();
+    wait(&mut engine, 4190);
+    engine.execute(ping(7, PingKind::Success, ""));
+    engine.execute(ping(7, PingKind::Start, ""));
+    // The engine notices the deadline by itself at the end of the tick.
+    engine.clock.set(last.plus_secs(4200));
+    engine.execute(ping(7, PingKind::Success, ""));
+    assert_eq!(engine.read_check(parent).state.status, Status::Down);
+    assert_eq!(warnings(&engine), []);
+    let skipped = outcomes(&engine).pop();
+    let kind = AlertEvent::Warning(WarningKind::RanShort);
+    let reason = "a parent was down".to_owned();
+    assert_eq!(skipped, Some((kind, DeliveryResult::Skipped, reason)));
+}
+
+#[test]
 fn warnings_that_a_batch_has_no_rows_for_are_given_by_the_next_ones() {
     let limits = HousekeepingLimits {
         max_alert_rows: 10,
