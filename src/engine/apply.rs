@@ -119,8 +119,8 @@ pub struct WorkingState {
     pub audience_states: AudienceStates,
     /// Rows for alerts that the batch had when the current command began.
     pub alert_rows_before: usize,
-    /// Checks that the last evaluation of due checks has left to the next one, because the batch had
-    /// no rows for alerts left.
+    /// Checks that the last evaluation of due checks has left to the next one, because the batch
+    /// had no rows for alerts left.
     pub unevaluated_checks: Vec<CheckId>,
     /// Projects in which a ping could not create a check because the limit was reached. A project
     /// is removed when a ping has created a check again.

@@ -113,7 +113,7 @@ impl QueueContents {
                 fits
             });
         let has_commands_in_batch =
-            |owner: Option<O>| owner.is_some_and(|owner| bytes_of_owner[&owner] > 0);
+            |owner: Option<O>| owner.and_then(|owner| bytes_of_owner.get(&owner)) > Some(&0);
         // The sort is stable: the commands of an owner keep their order.
         remaining.sort_by_key(|(.., owner)| has_commands_in_batch(*owner));
         self.small_bytes = remaining.iter().map(|(_, bytes, _)| bytes).sum();
@@ -492,7 +492,7 @@ mod tests {
     }
 
     /// Queues half of the possible bytes for greedy owners in turns, then three mails of a quiet
-    /// one and a light command. Takes batches until those of the quiet owner have been taken.
+    /// one and a light command. Takes batches until the mails of the quiet owner have been taken.
     /// Returns their sizes, and the sizes of all mails in each of the batches.
     fn batches_with_greedy_owners(greedy: u128, bytes: usize) -> (Vec<usize>, Vec<Vec<usize>>) {
         let queue = CommandQueue::new(LARGE);

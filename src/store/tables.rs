@@ -357,7 +357,8 @@ mod tests {
 
     #[test]
     fn a_removal_from_the_log_whose_key_has_a_wrong_length_is_refused() {
-        let (right, wrong) = ([0; 8], [0; 7]);
+        let right = [0; 8];
+        let wrong = [0; 7];
         for (change, key, value) in [
             (RowChange::Remove, &wrong[..], &[][..]),
             (RowChange::RemoveRange, &wrong, &right),

@@ -214,7 +214,9 @@ mod tests {
             NotificationState::Pending { reason, .. } => Some(reason),
             _ => None,
         };
-        let (highest, held, lowest) = (chain[0], &chain[..=Parents::MAX_LEVELS], chain.last());
+        let highest = chain[0];
+        let held = &chain[..=Parents::MAX_LEVELS];
+        let lowest = chain.last();
         assert_eq!(hold_reason(highest), None);
         for pair in held.windows(2) {
             assert_eq!(hold_reason(pair[1]), Some(HoldReason::ParentDown(pair[0])));

@@ -68,8 +68,8 @@ impl OpenConnections {
     }
 
     /// Asks a connection to end for a new one from a client that has `own_count`. Returns false if
-    /// there is none: only clients with at least as many are considered. One with activity since the
-    /// last search is chosen only if `even_if_used`.
+    /// there is none: only clients with at least as many are considered. One with activity since
+    /// the last search is chosen only if `even_if_used`.
     pub(super) fn evict_one(&mut self, own_count: usize, even_if_used: bool) -> bool {
         let mut candidates = self.candidates();
         candidates.retain(|candidate| candidate.count() >= own_count);

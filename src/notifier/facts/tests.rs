@@ -6,8 +6,9 @@ use crate::engine::command::Command;
 const CHECK: u128 = 7;
 
 fn row(check: CheckId, event: AlertEvent, at: Timestamp) -> OutboxRow {
-    let (number, channel, flip) = (DeliveryNumber(1), ChannelId(2), FlipNumber(0));
-    OutboxRow::new(number, channel, check, flip, event, at, at)
+    let number = DeliveryNumber(1);
+    let channel = ChannelId(2);
+    OutboxRow::new(number, channel, check, FlipNumber(0), event, at, at)
 }
 
 #[test]
@@ -57,7 +58,8 @@ fn the_last_success_of_a_check_that_failed_since_is_read_from_its_pings() {
 
 #[test]
 fn an_unreadable_flip_is_replaced_by_the_change_that_the_row_is_about() {
-    let (check, at) = (CheckId(3), START);
+    let check = CheckId(3);
+    let at = START;
     for (event, from, to) in [
         (AlertEvent::Up, Status::Down, Status::Up),
         (AlertEvent::Down, Status::Up, Status::Down),
