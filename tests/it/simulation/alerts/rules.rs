@@ -178,6 +178,11 @@ impl AlertModel {
         &self.replayed[&check]
     }
 
+    /// Returns the number of flips of a check so far.
+    pub(crate) fn flip_count(&self, check: u64) -> usize {
+        self.flips.get(&check).copied().unwrap_or_default()
+    }
+
     fn replay(&mut self, check: u64) {
         match self.model.checks.get(&check) {
             Some(model_check) => drop(self.replayed.insert(check, model_check.replay())),
@@ -462,7 +467,7 @@ impl AlertModel {
             self.announcements.get(&check),
             Some(AnnouncementState::Held { .. })
         );
-        let seen = self.flips.get(&check).copied().unwrap_or_default();
+        let seen = self.flip_count(check);
         let flips = self.replayed_check(check).flips[seen..].to_vec();
         for (at, _, to, cause) in &flips {
             *self.flips.entry(check).or_default() += 1;
@@ -558,7 +563,7 @@ impl AlertModel {
 
     /// Applies the deletion of a check.
     fn forget_check(&mut self, check: u64) {
-        let flip = self.flips.get(&check).copied().unwrap_or_default();
+        let flip = self.flip_count(check);
         if self.model.checks.contains_key(&check) {
             self.skip_rows_of_deleted_check(check);
         }

@@ -511,13 +511,18 @@ impl AlertScenario {
             Ok::<(), String>(())
         })?;
         // Deleting a check deletes its flips.
-        for last in handle.with_state(|state| {
+        for (check, last) in handle.with_state(|state| {
             state
                 .checks()
-                .map(|check| check.state.last_flip)
+                .map(|check| (check.id.0, check.state.last_flip))
                 .collect::<Vec<_>>()
         }) {
-            flip_index(handle, &mut self.flip_indexes, last)?;
+            let count = flip_index(handle, &mut self.flip_indexes, last)?;
+            same!(
+                count,
+                self.alerts.flip_count(check),
+                "flips of check {check}"
+            );
         }
         let waiting: Vec<_> = handle.with_state(|state| state.outbox.rows().cloned().collect());
         let finished = handle

@@ -227,7 +227,7 @@ impl AlertModel {
         if audience.is_empty() {
             return false;
         }
-        let flip = self.flips.get(&check).copied().unwrap_or_default();
+        let flip = self.flip_count(check);
         let row = |channel| {
             ExpectedMessage::new(channel, check, flip, event).with_limit(warning.at, warning.limit)
         };
