@@ -1,4 +1,5 @@
 mod fuzz;
+mod real_time;
 
 use jiff::ToSpan as _;
 use jiff::civil::DateTime;
