@@ -112,10 +112,9 @@ impl QueueContents {
                 }
                 fits
             });
-        let has_commands_in_batch =
-            |owner: Option<O>| owner.and_then(|owner| bytes_of_owner.get(&owner)) > Some(&0);
+        let is_in_batch = |owner: O| bytes_of_owner.get(&owner).is_some_and(|bytes| *bytes > 0);
         // The sort is stable: the commands of an owner keep their order.
-        remaining.sort_by_key(|(.., owner)| has_commands_in_batch(*owner));
+        remaining.sort_by_key(|(.., owner)| owner.is_some_and(is_in_batch));
         self.small_bytes = remaining.iter().map(|(_, bytes, _)| bytes).sum();
         self.small = remaining.into_iter().map(|(entry, ..)| entry).collect();
         batch.into_iter().map(|(entry, ..)| entry).collect()
@@ -511,7 +510,7 @@ mod tests {
             assert_eq!(
                 taken.iter().any(is_light),
                 batches.is_empty(),
-                "it waits for none"
+                "the light command is in the first batch"
             );
             let sizes: Vec<_> = taken
                 .iter()

@@ -74,13 +74,13 @@ impl ConnectionLimit {
         if slot.is_none() || self.slots.available_permits() < self.reserve {
             let own_count = open.count_of(network);
             let has_evicted = open.evict_one(own_count, slot.is_none());
-            // It has just been opened: others that are idle are asked to end first.
+            // Busy until it has a slot, so that it is not asked to end meanwhile.
             connection.begin_request();
             if slot.is_some() {
+                // Recently used: others that are idle are asked to end first.
                 connection.end_request();
-            } else {
-                // Busy until it has a slot, so that it is not asked to end meanwhile.
-                has_evicted.then_some(())?;
+            } else if !has_evicted {
+                return None;
             }
         }
         Some(ConnectionPermit {

@@ -186,7 +186,8 @@ impl WorkingState {
             if self.has_alert_rows_left() {
                 self.apply_due_event(event, now);
             } else {
-                self.unevaluated_checks.push(event.2);
+                let (.., id) = event;
+                self.unevaluated_checks.push(id);
             }
         }
         CommandOutcome::Completed

@@ -112,9 +112,14 @@ impl EvictionCandidate<'_> {
 }
 
 /// Asks a connection of these clients to end. One without activity since the last search is chosen
-/// before one with activity, which is chosen only if `may_be_used`.
-fn evict_from(candidates: &mut [EvictionCandidate<'_>], may_be_used: bool) -> bool {
-    for even_if_used in [false, true].into_iter().take(1 + usize::from(may_be_used)) {
+/// before one with activity, which is chosen only if `even_if_used`.
+fn evict_from(candidates: &mut [EvictionCandidate<'_>], even_if_used: bool) -> bool {
+    let rounds: &[bool] = if even_if_used {
+        &[false, true]
+    } else {
+        &[false]
+    };
+    for even_if_used in rounds.iter().copied() {
         for candidate in &mut *candidates {
             if candidate.of_network.evict_next(even_if_used) {
                 return true;
