@@ -38,8 +38,8 @@ impl Parents {
         &self.0
     }
 
-    /// Checks that a check may depend on these parents. `parents_of` returns the parents of any
-    /// check of the same project.
+    /// Returns the number of checks above a check with these parents. `parents_of` returns the
+    /// parents of any check of the same project.
     ///
     /// # Errors
     /// If a parent does not exist, if the check would depend on itself, or if there are too many
@@ -48,7 +48,7 @@ impl Parents {
         &self,
         check: CheckId,
         parents_of: impl Fn(CheckId) -> Option<&'a Self>,
-    ) -> Result<(), ParentsError> {
+    ) -> Result<usize, ParentsError> {
         if self.0.iter().any(|id| parents_of(*id).is_none()) {
             return Err(ParentsError::NotFound);
         }
@@ -59,8 +59,11 @@ impl Parents {
             if above.contains(&check) {
                 return Err(ParentsError::Cycle);
             }
-            if level.is_empty() && above.len() <= Self::MAX_ANCESTORS {
-                return Ok(());
+            if above.len() > Self::MAX_ANCESTORS {
+                break;
+            }
+            if level.is_empty() {
+                return Ok(above.len());
             }
             level = level
                 .iter()
@@ -89,8 +92,10 @@ pub enum ParentsError {
     NotFound,
     /// The check would depend on itself.
     Cycle,
-    /// Too many levels or checks are above it.
+    /// Too many levels or checks are above it, or above a check that depends on it.
     TooDeep,
+    /// Too many checks depend on it to count the checks above each.
+    TooManyDependents,
 }
 
 impl fmt::Display for ParentsError {
@@ -101,10 +106,12 @@ impl fmt::Display for ParentsError {
             Self::Cycle => f.write_str("the check would be a parent of itself"),
             Self::TooDeep => write!(
                 f,
-                "a check may have at most {} levels of parents above it, with at most {} checks",
+                "a check may have at most {} levels of parents above it, with at most {} checks, \
+                 and so may each check that depends on it",
                 Parents::MAX_LEVELS,
                 Parents::MAX_ANCESTORS
             ),
+            Self::TooManyDependents => f.write_str("too many checks depend on this check"),
         }
     }
 }

@@ -307,7 +307,7 @@ impl WorkingState {
             "a downtime ended before it was noticed: {flips:?}"
         );
         if let Some(first) = flips.first() {
-            self.evaluate_children(check.id, first.at, now);
+            self.evaluate_children_before_flip(check.id, first.at, now);
         }
         for flip in flips {
             let number = FlipNumber(self.numbers.flip);

@@ -31,7 +31,7 @@ impl WorkingState {
         for step in &plan.steps {
             match step {
                 PlanStep::UpdateCheck(id, settings) => {
-                    self.evaluate_before_edit(*id, &settings.parents, now);
+                    self.evaluate_before_change(*id, &settings.parents, now);
                 }
                 PlanStep::PauseCheck(id) | PlanStep::Delete(ExistingObject::Check(id)) => {
                     self.evaluate_if_due(*id, now);

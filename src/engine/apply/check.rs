@@ -99,7 +99,7 @@ impl WorkingState {
         settings: CheckSettings,
         now: Timestamp,
     ) -> Check {
-        self.evaluate_before_edit(check.id, &settings.parents, now);
+        self.evaluate_before_change(check.id, &settings.parents, now);
         let mut check = self.find_check(check.id).unwrap_or(check);
         let mut flips = Vec::new();
         check
@@ -154,8 +154,9 @@ impl WorkingState {
         now: Timestamp,
         change: impl FnOnce(&mut CheckState, &CheckSettings, &mut Vec<Flip>) -> ChangeResult,
     ) -> ApplyResult {
-        // Takes effect even if the command is refused: a passed deadline stays passed.
-        self.evaluate_if_due(id, now);
+        // Takes effect even if the command is refused: a passed deadline stays passed. The change
+        // may take the check down, since its deadline may pass before the command is applied.
+        self.evaluate_before_change(id, &Parents::default(), now);
         let mut check = self.find_check(id)?;
         let mut flips = Vec::new();
         change(&mut check.state, &check.settings, &mut flips)?;
@@ -227,14 +228,19 @@ impl WorkingState {
         if self.state.check(id).is_some_and(needs_evaluation) {
             self.evaluate_with_parents(id, &[], now);
         }
-        self.evaluate_children(id, now, now);
+        self.evaluate_children(id, (now, DueEventKind::Warning), now);
     }
 
-    /// Applies what is due for a check and its parents before the check gets other settings, which
-    /// may take it down. `parents` are those it will have.
-    pub(super) fn evaluate_before_edit(&mut self, id: CheckId, parents: &Parents, now: Timestamp) {
-        self.evaluate_with_parents(id, parents.ids(), now);
-        self.evaluate_children(id, now, now);
+    /// Applies what is due for a check, its parents, `new_parents` and its children, before a
+    /// change that may take the check down.
+    pub(super) fn evaluate_before_change(
+        &mut self,
+        id: CheckId,
+        new_parents: &Parents,
+        now: Timestamp,
+    ) {
+        self.evaluate_with_parents(id, new_parents.ids(), now);
+        self.evaluate_children(id, (now, DueEventKind::Warning), now);
     }
 
     /// Applies what is due for a check, for all checks it depends on and for `new_parents`.
@@ -267,9 +273,25 @@ impl WorkingState {
             .for_each(|event| self.apply_due_event(event, now));
     }
 
-    /// Applies what fell due by `until` for the checks that depend on a check that is about to
+    /// Applies the events of the checks that depend on a check before it goes to another status,
+    /// which was due at `at`.
+    pub(super) fn evaluate_children_before_flip(
+        &mut self,
+        parent: CheckId,
+        at: Timestamp,
+        now: Timestamp,
+    ) {
+        self.evaluate_children(parent, (at, DueEventKind::Change), now);
+    }
+
+    /// Applies the events up to `last` of the checks that depend on a check that is about to
     /// change.
-    pub(super) fn evaluate_children(&mut self, parent: CheckId, until: Timestamp, now: Timestamp) {
+    fn evaluate_children(
+        &mut self,
+        parent: CheckId,
+        last: (Timestamp, DueEventKind),
+        now: Timestamp,
+    ) {
         let Some(project) = self
             .state
             .check(parent)
@@ -277,33 +299,18 @@ impl WorkingState {
         else {
             return;
         };
-        if project.children_of(parent).next().is_none() {
-            return;
-        }
-        let mut due = BTreeSet::new();
-        let mut next = vec![parent];
-        let mut seen = 0;
-        while let Some(parent) = next.pop() {
-            for child in project
-                .children_of(parent)
-                .filter_map(|id| self.state.check(id))
-                .take(MAX_EVALUATED_CHILDREN - seen)
-            {
-                due.extend(
-                    child
-                        .state
-                        .next_evaluation(&child.settings)
-                        .filter(|at| *at <= until.min(now))
-                        .map(|at| (at, child.id)),
-                );
-                next.push(child.id);
-                seen += 1;
-            }
-        }
-        for (_, id) in due {
+        let mut due: Vec<_> = project
+            .descendants_of(parent)
+            .take(MAX_EVALUATED_CHILDREN)
+            .filter_map(|id| self.state.check(id))
+            .flat_map(|child| due_events(child, now))
+            .filter(|(at, kind, _)| (*at, *kind) <= last)
+            .collect();
+        due.sort_unstable();
+        for event in due {
             // The others stay due.
             if self.has_alert_rows_left() {
-                self.evaluate_one(id, now);
+                self.apply_due_event(event, now);
             }
         }
     }
@@ -321,7 +328,7 @@ impl WorkingState {
                 .map_err(CommandError::InvalidParents)?;
         }
         let parents = parents.unwrap_or_else(|| check.settings.parents.clone());
-        self.evaluate_before_edit(id, &parents, now);
+        self.evaluate_before_change(id, &parents, now);
         check.state = self.find_check(id)?.state;
         let settings = Arc::make_mut(&mut check.settings);
         settings.failure_threshold = failure_threshold.unwrap_or(settings.failure_threshold);

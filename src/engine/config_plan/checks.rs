@@ -64,7 +64,7 @@ impl<'a> ConfigPlanner<'a> {
         for check in &matched_checks {
             parents.insert(check.id, self.resolve_parents(scope, check, &lookup));
         }
-        self.validate_no_cycle(scope, &matched_checks, &parents);
+        self.validate_parents(scope, &matched_checks, &parents);
         // New checks are created first, since others may depend on them.
         let mut new = Vec::new();
         let mut old = Vec::new();
@@ -273,7 +273,9 @@ impl<'a> ConfigPlanner<'a> {
         })
     }
 
-    fn validate_no_cycle(
+    /// Reports the declared parents that a check cannot have, also because of a check that is not
+    /// declared and depends on it.
+    fn validate_parents(
         &mut self,
         scope: &ProjectScope<'_>,
         matched_checks: &[MatchedCheck<'_>],
@@ -282,26 +284,33 @@ impl<'a> ConfigPlanner<'a> {
         let state = self.state;
         let none = Parents::default();
         let existing_parents = |id| {
-            state
-                .check(id)
-                .filter(|check| check.project == scope.id)
-                .map(|check| &check.settings.parents)
+            let check = state.check(id).filter(|check| check.project == scope.id);
+            check.map(|check| &check.settings.parents).or(Some(&none))
         };
-        let parents_of = |id: CheckId| {
-            parents
-                .get(&id)
-                .or_else(|| existing_parents(id))
-                .or(Some(&none))
-        };
+        let parents_of = |id| parents.get(&id).or_else(|| existing_parents(id));
         for check in matched_checks {
-            let Some(own_parents) = parents
-                .get(&check.id)
-                .filter(|own_parents| !own_parents.ids().is_empty())
-            else {
-                continue;
-            };
+            let own_parents = parents.get(&check.id).unwrap_or(&none);
             if let Err(error) = own_parents.validate_for(check.id, parents_of) {
                 self.add_conflict(&check.path, Some("parents"), error.to_string());
+            }
+        }
+        let existing_checks = scope.existing.iter().flat_map(|project| &project.checks);
+        for check in existing_checks.filter_map(|id| state.check(*id)) {
+            let own_parents = &check.settings.parents;
+            if own_parents.ids().is_empty()
+                || parents.contains_key(&check.id)
+                || self.is_to_be_deleted(check.id.0)
+                || own_parents
+                    .validate_for(check.id, existing_parents)
+                    .is_err()
+            {
+                continue;
+            }
+            if let Err(error) = own_parents.validate_for(check.id, parents_of) {
+                let name = display_name(&check.settings.slug, check.uuid);
+                let path = scope.path(ObjectKind::Check, &name);
+                let reason = format!("it depends on declared checks: {error}");
+                self.add_conflict(&path, Some("parents"), reason);
             }
         }
     }

@@ -80,4 +80,21 @@ impl ProjectState {
             .range((parent, CheckId(0))..=(parent, CheckId(u64::MAX)))
             .map(|(_, child)| *child)
     }
+
+    /// Checks below a check, each once: its children, their children, and so on. That check may be
+    /// deleted.
+    pub fn descendants_of(&self, ancestor: CheckId) -> impl Iterator<Item = CheckId> {
+        let mut found = BTreeSet::new();
+        let mut parents = Vec::new();
+        let mut children = self.children_of(ancestor);
+        std::iter::from_fn(move || {
+            loop {
+                if let Some(child) = children.find(|child| found.insert(*child)) {
+                    parents.push(child);
+                    return Some(child);
+                }
+                children = self.children_of(parents.pop()?);
+            }
+        })
+    }
 }

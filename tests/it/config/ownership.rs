@@ -282,6 +282,27 @@ projects = { Nowhere = "member" }
 }
 
 #[test]
+fn a_declared_parent_is_refused_if_a_check_of_another_file_would_have_too_many_levels() {
+    let site = ConfigTestEngine::new();
+    let chain = |source: &str, numbers: std::ops::Range<u32>, highest: u32| {
+        let mut text = format!("version = 1\nsource = \"{source}\"\n[project.House]\n");
+        for number in numbers {
+            text += &format!("[project.House.check.n{number}]\n");
+            if number > highest {
+                text += &format!("alert = {{ parents = [\"n{}\"] }}\n", number - 1);
+            }
+        }
+        text
+    };
+    site.apply(&chain("a", 1..33, 1), ALLOW_NONE).unwrap();
+    site.apply(&chain("b", 33..34, 1), ALLOW_NONE).unwrap();
+    assert_error(
+        &site.apply(&chain("a", 0..33, 0), ALLOW_NONE),
+        "check n33: it depends on declared checks: a check may have at most 32 levels",
+    );
+}
+
+#[test]
 fn a_key_belongs_to_one_project() {
     let site = ConfigTestEngine::new();
     let one = "version = 1\n[project.One]\nping-key = \"abcdefghijklmnopqrstuv\"\n";

@@ -212,6 +212,29 @@ fn a_parent_that_goes_down_first_prevents_a_warning_after_one_that_no_channel_ta
 }
 
 #[test]
+fn a_warning_that_fell_due_before_a_ping_takes_its_parent_down_is_sent() {
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
+    let hook = channel(&mut engine, 1, "webhook", ALL_EVENTS);
+    let parent = create_periodic_check(&mut engine, 5, 86400, 600);
+    let child = create_limited(&mut engine, 7, [0, 0, 0]);
+    engine.execute(Command::UpdateAlertSettings {
+        check: child,
+        failure_threshold: None,
+        parents: Some(Parents::new(vec![parent]).unwrap()),
+    });
+    engine.execute(ping(5, PingKind::Success, ""));
+    let last = engine.handle.now();
+    wait(&mut engine, 3590);
+    // The engine notices by itself at the end of the tick that the child is late.
+    engine.clock.set(last.plus_secs(3660));
+    engine.execute(ping(5, PingKind::Fail, ""));
+    assert_eq!(engine.read_check(parent).state.status, Status::Down);
+    assert_eq!(warnings(&engine), [(hook, WarningKind::Late)]);
+    assert_eq!(outcomes(&engine), []);
+}
+
+#[test]
 fn a_short_run_causes_no_warning_from_the_deadline_of_a_parent_on() {
     let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     engine.create_project(100);

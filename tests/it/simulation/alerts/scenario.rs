@@ -105,9 +105,6 @@ impl AlertScenario {
         match self.rng.below(100) {
             0..60 => {
                 self.wait(true)?;
-                if self.alerts.is_warning_contested(TICK, self.now()) {
-                    self.settle()?;
-                }
                 let commands =
                     random_events::random_reports(&self.rng, &self.alerts.model, self.now());
                 self.execute_with_power_cuts(&commands)

@@ -262,16 +262,6 @@ impl AlertModel {
         }
     }
 
-    /// True if a warning about a check with parents was due less than `tick` ago: a command about a
-    /// parent may precede it or not.
-    pub(crate) fn is_warning_contested(&self, tick: i64, now: i64) -> bool {
-        let with_parents = self.model.checks.iter();
-        with_parents
-            .filter(|(_, check)| !check.parents.is_empty())
-            .filter_map(|(id, _)| self.next_warning(*id))
-            .any(|at| (now - tick..=now).contains(&at))
-    }
-
     /// Allows the engine to give the warnings that are uncertain now.
     pub(crate) fn allow_uncertain_warnings(&mut self, now: i64) {
         let checks: Vec<_> = self.model.checks.keys().copied().collect();
