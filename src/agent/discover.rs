@@ -6,7 +6,7 @@ mod patch;
 mod shell_command;
 mod timers;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
@@ -53,8 +53,8 @@ pub struct CheckProposer<'a> {
     pub now: Timestamp,
     /// Generator of UUIDs.
     pub generate_uuid: &'a dyn Fn() -> Uuid,
-    /// Slugs that are taken.
-    used_slugs: BTreeSet<String>,
+    /// Slugs that are taken, each with the number to try next for another job of this name.
+    used_slugs: BTreeMap<String, usize>,
 }
 
 /// A job and the check that is proposed for it.
@@ -143,7 +143,7 @@ impl<'a> CheckProposer<'a> {
             run_parts: false,
             now,
             generate_uuid: uuid,
-            used_slugs: BTreeSet::new(),
+            used_slugs: BTreeMap::new(),
         }
     }
 
@@ -176,12 +176,15 @@ impl<'a> CheckProposer<'a> {
         } else {
             slug.as_str().chars().take(90).collect()
         };
-        let numbered = (2..).map(|number| format!("{stem}-{number}"));
-        let unused = std::iter::once(stem.clone())
-            .chain(numbered)
-            .find(|slug| !self.used_slugs.contains(slug))
-            .unwrap_or(stem);
-        self.used_slugs.insert(unused.clone());
+        let mut unused = stem.clone();
+        if let Some(mut number) = self.used_slugs.get(&stem).copied() {
+            while self.used_slugs.contains_key(&unused) {
+                unused = format!("{stem}-{number}");
+                number += 1;
+            }
+            self.used_slugs.insert(stem, number);
+        }
+        self.used_slugs.insert(unused.clone(), 2);
         Slug::parse(&unused).unwrap_or_default()
     }
 

@@ -280,6 +280,25 @@ fn system_crontabs_have_a_user_and_directories_of_jobs() {
     );
 }
 
+/// Any user may fill a crontab with equal jobs, and root reads it.
+#[test]
+fn equal_jobs_are_numbered_without_a_search_through_all_of_them() {
+    let draw = sequential_uuids();
+    let crontab = Crontab {
+        name: "crontab".into(),
+        text: "@daily x-3\n".to_owned() + &"@daily x\n".repeat(20_000),
+        owner: CrontabOwner::User,
+    };
+    let found = propose_for_crontab(&mut proposer(&draw), &crontab);
+    let slugs: Vec<_> = found
+        .proposals
+        .iter()
+        .map(|job| job.slug.as_str())
+        .collect();
+    assert_eq!(slugs[..4], ["nas-x-3", "nas-x", "nas-x-2", "nas-x-4"]);
+    assert_eq!(slugs.last(), Some(&"nas-x-20001"));
+}
+
 #[test]
 fn a_pipeline_that_hides_the_exit_status_needs_a_manual_edit() {
     for (command, filter) in [
