@@ -317,6 +317,36 @@ impl HttpServer {
         .await;
     }
 
+    /// Responds to a request with the headers of every reply, and logs it.
+    async fn respond_logged(
+        &self,
+        request: hyper::Request<IncomingBody<'_>>,
+        info: ConnectionInfo,
+        activity: &ConnectionActivity,
+    ) -> reply::HttpReply {
+        let ServerState { config, handle, .. } = &*self.0;
+        let log_entry = config
+            .access_log
+            .then(|| Box::new(AccessLogEntry::from_request(&request, &self.0, info.peer)));
+        let busy = activity.begin_request();
+        let mut reply = self.respond(request, info).await;
+        if !handle.may_answer() {
+            reply = HttpError::Unavailable.to_text();
+        }
+        if let Some(as_of) = handle.as_of() {
+            reply = reply::with_as_of(reply, as_of);
+        }
+        reply = reply::with_nosniff(reply);
+        drop(busy);
+        if reply.body().is_endless() {
+            activity.mark_endless();
+        }
+        if let Some(log_entry) = log_entry {
+            log_entry.log(&reply, &self.0);
+        }
+        reply
+    }
+
     async fn serve_connection<C: HttpConnection>(
         self,
         mut stream: C,
@@ -324,7 +354,6 @@ impl HttpServer {
         connection_state: Arc<ConnectionState>,
         mut stop: watch::Receiver<bool>,
     ) {
-        let peer = info.peer;
         // A response is written in one piece. Nagle's algorithm would only delay it.
         stream.with_socket(|socket| {
             let _ = socket.set_nodelay(true);
@@ -339,29 +368,9 @@ impl HttpServer {
         let service = service_fn(async |request: hyper::Request<Incoming>| {
             connection_state.begin_request();
             header_limit.finish_header();
-            let log_entry = self
-                .0
-                .config
-                .access_log
-                .then(|| Box::new(AccessLogEntry::from_request(&request, &self.0, peer)));
             let request = request.map(|body| IncomingBody::new(body, connection_state));
-            let busy = activity.begin_request();
-            let mut reply = self.respond(request, info).await;
-            if !self.0.handle.may_answer() {
-                reply = HttpError::Unavailable.to_text();
-            }
-            if let Some(as_of) = self.0.handle.as_of() {
-                reply = reply::with_as_of(reply, as_of);
-            }
-            reply = reply::with_nosniff(reply);
-            drop(busy);
+            let mut reply = self.respond_logged(request, info, &activity).await;
             reply.body_mut().keep_busy(connection_state);
-            if reply.body().is_endless() {
-                activity.mark_endless();
-            }
-            if let Some(log_entry) = log_entry {
-                log_entry.log(&reply, &self.0);
-            }
             if reply::closes_connection(&reply) {
                 lingers.store(true, Ordering::Relaxed);
             }

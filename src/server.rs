@@ -3,11 +3,9 @@
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::num::NonZero;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::available_parallelism;
 
 use ipnet::IpNet;
 use sd_notify::NotifyState;
@@ -24,8 +22,6 @@ use crate::http::dashboard;
 use crate::http::{self, ApiRate, BaseUrl};
 use crate::notifier::{self, Heartbeat};
 use crate::outbound::{Outbound, OutboundConfig};
-use crate::runtime::blocking_threads::BlockingThreads;
-use crate::runtime::runtime_threads::RuntimeThreads;
 use crate::smtp::address::MailDomain;
 use crate::store::{self, Medium};
 use crate::util::clock::Clock;
@@ -42,7 +38,7 @@ use log::LogGuard;
 pub(crate) use machine_timezone::machine_timezone;
 pub(crate) use passed_sockets::passed_socket_count;
 use passed_sockets::{KeptSockets, PassedSockets, reserve_descriptors};
-use shutdown::{stop_listeners, stop_writer};
+use shutdown::{stop_listeners, stop_writer_and_release};
 use signals::{HangupCount, StopSignals};
 use watchdog::LastActivity;
 
@@ -63,9 +59,6 @@ mod shutdown;
 mod signals;
 mod startup_progress;
 mod watchdog;
-
-/// Threads for slow work. More would only wait for the same disk and the same cores.
-const BLOCKING_THREADS: usize = 4;
 
 /// Default address for HTTP.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8000";
@@ -285,32 +278,8 @@ async fn serve(
             Arc::new(bound.map_err(ServeError::Admin)?)
         }
     };
-    if handle.is_new() {
-        let prepared = first_start::create_default_project(
-            &handle,
-            &listeners.base_url,
-            &config.program,
-            &config.data_directory,
-        )
-        .await;
-        // If it is not read, `overdue key list` still shows the ping key.
-        print_to_stderr(&prepared.map_err(ServeError::FirstStart)?);
-    } else if handle.with_state(|state| state.projects().next().is_none()) {
-        tracing::warn!(
-            "the database has no project: create one with `overdue project create NAME`"
-        );
-    }
-    if config
-        .dashboard
-        .proxy_auth
-        .as_ref()
-        .is_some_and(|proxy_auth| proxy_auth.is_spoofable(&config.trusted_proxies))
-    {
-        tracing::warn!(
-            "any machine in the ranges of --trusted-proxy can sign in as any user: give only the \
-             proxy's own address, or give --auth-header-secret-file"
-        );
-    }
+    create_first_project(&config, &listeners, &handle).await?;
+    warn_if_proxy_is_spoofable(&config);
     let files = reload::ReloadableFiles {
         certificates: listeners.certificates(),
         declared: config.declared.clone(),
@@ -323,19 +292,7 @@ async fn serve(
         config_files::apply_declared(&handle, declared, files.pages.as_deref()).await;
     }
     acme::start_if_configured(&config, listeners.http_certificate(), &outbound, &handle);
-    if config.dashboard.uses_passwords()
-        && handle.with_state(|state| state.users.is_empty())
-        && let Some(lines) = first_start::create_setup_link(
-            &handle,
-            &remote_access(&listeners, &config),
-            &config.program,
-            &config.data_directory,
-        )
-        .await
-    {
-        // If it is not read, `overdue user link` prints another one.
-        print_to_stderr(&lines);
-    }
+    offer_setup_link(&config, &listeners, &handle).await;
     let backups = config
         .backups
         .clone()
@@ -345,40 +302,11 @@ async fn serve(
     config.dashboard.outbound = Some(outbound.clone());
     log_start(&listeners, &handle);
     let (stop, stopped) = watch::channel(false);
-    let cores = available_parallelism().map_or(1, NonZero::get);
-    let start_threads =
-        |name, count| RuntimeThreads::start(name, count, &handle).map_err(ServeError::System);
-    let threads = ServerThreads {
-        connections: start_threads("connections", cores)?,
-        handshakes: start_threads(
-            "handshakes",
-            if config.certificate.is_some() {
-                cores.div_ceil(2)
-            } else {
-                0
-            },
-        )?,
-        blocking: Arc::new(BlockingThreads::start(BLOCKING_THREADS).map_err(ServeError::System)?),
-    };
+    let threads = ServerThreads::start(&config, &handle).map_err(ServeError::System)?;
     let blocking = Arc::clone(&threads.blocking);
     let last_round = LastActivity::default();
-    let notifier_config = notifier::NotifierConfig {
-        outbound,
-        zone: config.zone.clone().unwrap_or_else(machine_timezone),
-        host: listeners.base_url.host().into(),
-        heartbeat: config.heartbeat.clone(),
-        last_round: Arc::clone(&last_round.0),
-        render_check: http::check_renderer(listeners.base_url.clone(), handle.clone()),
-        pages_url: config
-            .base_url
-            .as_ref()
-            .filter(|_| config.dashboard.is_enabled)
-            .map(|base_url| base_url.as_str().to_owned()),
-        unsubscribe_links: config
-            .base_url
-            .clone()
-            .map(|base_url| http::unsubscribe_links(base_url, handle.clone())),
-    };
+    let notifier_config =
+        configure_notifier(&config, &listeners.base_url, &handle, outbound, &last_round);
     last_round.record(Clock::System.uptime());
     let (stop_notifier, notifier_stopped) = watch::channel(false);
     let mut notifier = notifier::start(handle.clone(), notifier_config, notifier_stopped)
@@ -423,31 +351,93 @@ async fn serve(
     }
     stop.send_replace(true);
     stop_notifier.send_replace(true);
+    // A notifier that panicked is not waited for.
+    let notifier = (!matches!(failure, Some(ServeError::NotifierPanicked))).then_some(notifier);
     let stopping = async {
-        // A notifier that panicked is not waited for.
-        let notifier = (!matches!(failure, Some(ServeError::NotifierPanicked))).then_some(notifier);
         stop_listeners(listeners, notifier).await;
-        match failure {
-            Some(error) => Err(error),
-            None => {
-                drop(peers);
-                let stopped = stop_writer(&handle, writer_exit).await;
-                let Some(leader) = leader else {
-                    return stopped;
-                };
-                if let Some(reason) = leader.loss() {
-                    // What was not written was not acknowledged.
-                    tracing::warn!("this machine no longer leads the cluster: {reason}");
-                    return Ok(());
-                }
-                leader.release().await;
-                stopped
-            }
+        if let Some(error) = failure {
+            return Err(error);
         }
+        drop(peers);
+        stop_writer_and_release(&handle, writer_exit, leader).await
     };
     tokio::select! {
         stopped = stopping => stopped,
         _ = signals.next() => Err(ServeError::Interrupted),
+    }
+}
+
+/// Creates the first project of a new database and prints instructions for it.
+async fn create_first_project(
+    config: &ServerConfig,
+    listeners: &Listeners,
+    handle: &Handle,
+) -> Result<(), ServeError> {
+    if handle.is_new() {
+        let prepared = first_start::create_default_project(
+            handle,
+            &listeners.base_url,
+            &config.program,
+            &config.data_directory,
+        )
+        .await;
+        // If it is not read, `overdue key list` still shows the ping key.
+        print_to_stderr(&prepared.map_err(ServeError::FirstStart)?);
+    } else if handle.with_state(|state| state.projects().next().is_none()) {
+        tracing::warn!(
+            "the database has no project: create one with `overdue project create NAME`"
+        );
+    }
+    Ok(())
+}
+
+fn warn_if_proxy_is_spoofable(config: &ServerConfig) {
+    let proxy_auth = config.dashboard.proxy_auth.as_ref();
+    if proxy_auth.is_some_and(|proxy_auth| proxy_auth.is_spoofable(&config.trusted_proxies)) {
+        tracing::warn!(
+            "any machine in the ranges of --trusted-proxy can sign in as any user: give only the \
+             proxy's own address, or give --auth-header-secret-file"
+        );
+    }
+}
+
+/// Prints a link for the first owner while there is no user who may sign in.
+async fn offer_setup_link(config: &ServerConfig, listeners: &Listeners, handle: &Handle) {
+    if config.dashboard.uses_passwords()
+        && handle.with_state(|state| state.users.is_empty())
+        && let Some(lines) = first_start::create_setup_link(
+            handle,
+            &remote_access(listeners, config),
+            &config.program,
+            &config.data_directory,
+        )
+        .await
+    {
+        // If it is not read, `overdue user link` prints another one.
+        print_to_stderr(&lines);
+    }
+}
+
+fn configure_notifier(
+    config: &ServerConfig,
+    base_url: &BaseUrl,
+    handle: &Handle,
+    outbound: Outbound,
+    last_round: &LastActivity,
+) -> notifier::NotifierConfig {
+    let public_url = config.base_url.as_ref();
+    notifier::NotifierConfig {
+        outbound,
+        zone: config.zone.clone().unwrap_or_else(machine_timezone),
+        host: base_url.host().into(),
+        heartbeat: config.heartbeat.clone(),
+        last_round: Arc::clone(&last_round.0),
+        render_check: http::check_renderer(base_url.clone(), handle.clone()),
+        pages_url: public_url
+            .filter(|_| config.dashboard.is_enabled)
+            .map(|base_url| base_url.as_str().to_owned()),
+        unsubscribe_links: public_url
+            .map(|base_url| http::unsubscribe_links(base_url.clone(), handle.clone())),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Exports the current state as declared files: in a fixed order, without defaults.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -213,20 +214,44 @@ impl ProjectCopy {
         handle.for_each_check(copied.project.id, |check| copied.checks.push(check));
         copied
     }
+
+    /// Object of this project, without comments.
+    fn object(&self, kind: ObjectKind, key: String, fields: Vec<(String, Json)>) -> ExportedObject {
+        ExportedObject {
+            project: Some(self.project.name.as_str().into()),
+            kind,
+            name: key,
+            fields,
+            comments: Vec::new(),
+        }
+    }
+
+    /// Keys of the channels in files: their names, as far as these are unique and can be written.
+    fn channel_keys(&self) -> HashMap<ChannelId, String> {
+        let members = self.channels.iter();
+        let members = members.flat_map(|channel| channel.settings.members());
+        let members: HashSet<_> = members.collect();
+        let counts = count_by(self.channels.iter().map(|channel| channel.name.as_str()));
+        let keyed = self.channels.iter().map(|channel| {
+            let name = channel.name.as_str();
+            let is_only = counts.get(name) == Some(&1);
+            let is_found = !members.contains(&channel.uuid) || is_usable_member_name(name);
+            (
+                channel.id,
+                object_key(name, channel.uuid, is_only && is_found),
+            )
+        });
+        keyed.collect()
+    }
 }
 
+/// Exports a project with everything that belongs to it.
 fn export_project(
     copied: &ProjectCopy,
     writer: &mut ObjectWriter,
     objects: &mut Vec<ExportedObject>,
 ) {
-    let ProjectCopy {
-        project,
-        channels,
-        windows,
-        checks,
-        ..
-    } = copied;
+    let project = &copied.project;
     let name = project.name.as_str();
     let mut fields = Vec::new();
     fields.extend(
@@ -240,72 +265,57 @@ fn export_project(
         fields.push(("ping-settings".to_owned(), true.into()));
     }
     let (keys, comments) = export_keys(&copied.keys, name, writer, &mut fields);
-    let object = |kind, key: String, fields| ExportedObject {
-        project: Some(name.into()),
-        kind,
-        name: key,
-        fields,
-        comments: Vec::new(),
-    };
     objects.push(ExportedObject {
         comments,
-        ..object(ObjectKind::Project, name.into(), fields)
+        ..copied.object(ObjectKind::Project, name.into(), fields)
     });
-    let members: HashSet<_> = channels
-        .iter()
-        .flat_map(|channel| channel.settings.members())
-        .collect();
-    let mut counts = HashMap::new();
-    channels
-        .iter()
-        .for_each(|channel| *counts.entry(channel.name.as_str()).or_insert(0) += 1);
-    let channel_keys = channels.iter().map(|channel| {
-        let is_only = counts.get(channel.name.as_str()) == Some(&1);
-        let is_found =
-            !members.contains(&channel.uuid) || is_usable_member_name(channel.name.as_str());
-        (
-            channel.id,
-            object_key(channel.name.as_str(), channel.uuid, is_only && is_found),
-        )
-    });
-    let channel_keys: HashMap<_, _> = channel_keys.collect();
-    let uuids: HashMap<_, _> = channels
-        .iter()
-        .map(|channel| (channel.uuid, channel.id))
-        .collect();
+    let channel_keys = copied.channel_keys();
+    export_channels(copied, &channel_keys, writer, objects);
+    export_checks(copied, &channel_keys, writer, objects);
+    export_windows(copied, writer, objects);
+    objects.extend(keys);
+}
+
+fn export_channels(
+    copied: &ProjectCopy,
+    keys: &HashMap<ChannelId, String>,
+    writer: &mut ObjectWriter,
+    objects: &mut Vec<ExportedObject>,
+) {
+    let channels = &copied.channels;
+    let uuids = channels.iter().map(|channel| (channel.uuid, channel.id));
+    let uuids: HashMap<_, _> = uuids.collect();
     // The keys are valid also where these channels have other UUIDs.
-    let member_key = |uuid| channel_keys.get(uuids.get(&uuid)?).cloned();
-    let channel_key = |one: &ChannelId| channel_keys.get(one).cloned();
-    let mut written: Vec<_> = channels
-        .iter()
-        .filter_map(|channel| Some((channel_key(&channel.id)?, channel)))
-        .collect();
-    written.sort_by(|(one, _), (other, _)| one.cmp(other));
-    for (key, channel) in written {
+    let member_key = |uuid| keys.get(uuids.get(&uuid)?).cloned();
+    let sorted = sorted_by_key(channels, |channel| keys.get(&channel.id).cloned());
+    for (key, channel) in sorted {
         let mut fields = name_field(&key, channel.name.as_str());
         let settings = channel
             .settings
             .with_retained_members(|uuid| uuids.contains_key(&uuid));
         fields.extend(writer.field_values(
             &object_fields::channel_fields(&settings.with_member_names(member_key)),
-            &[name, &key],
+            &[copied.project.name.as_str(), &key],
         ));
         if !settings.is_complete() {
             fields.push(("incomplete".to_owned(), true.into()));
         }
-        objects.push(object(ObjectKind::Channel, key, fields));
+        objects.push(copied.object(ObjectKind::Channel, key, fields));
     }
-    let mut slugs = HashMap::new();
-    checks
-        .iter()
-        .for_each(|check| *slugs.entry(&check.settings.slug).or_insert(0) += 1);
+}
+
+fn export_checks(
+    copied: &ProjectCopy,
+    channel_keys: &HashMap<ChannelId, String>,
+    writer: &mut ObjectWriter,
+    objects: &mut Vec<ExportedObject>,
+) {
+    let checks = &copied.checks;
+    let counts = count_by(checks.iter().map(|check| &check.settings.slug));
     let check_key = |check: &Check| {
         let slug = &check.settings.slug;
-        object_key(
-            slug.as_str(),
-            check.uuid,
-            slug.is_within_limit() && slugs.get(slug) == Some(&1),
-        )
+        let is_only = counts.get(slug) == Some(&1);
+        object_key(slug.as_str(), check.uuid, slug.is_within_limit() && is_only)
     };
     // Checks are in the order of their numbers.
     let by_id = |id: &CheckId| {
@@ -314,67 +324,59 @@ fn export_project(
             .ok()
             .and_then(|index| checks.get(index))
     };
-    let mut written: Vec<_> = checks
-        .iter()
-        .map(|check| (check_key(check), check))
-        .collect();
-    written.sort_by(|(one, _), (other, _)| one.cmp(other));
-    for (key, check) in written {
-        let assigned = check
-            .settings
-            .channels
-            .iter()
-            .filter_map(channel_key)
-            .map(Into::into)
-            .collect();
-        let parents = check
-            .settings
-            .parents
-            .ids()
-            .iter()
-            .filter_map(by_id)
-            .map(|parent| check_key(parent).into());
+    for (key, check) in sorted_by_key(checks, |check| Some(check_key(check))) {
+        let CheckSettings {
+            channels,
+            parents,
+            slug,
+            ..
+        } = &*check.settings;
+        let assigned = channels.iter().filter_map(|id| channel_keys.get(id));
+        let assigned = assigned.cloned().map(Into::into).collect();
+        let parents = parents.ids().iter().filter_map(by_id);
+        let parents = parents.map(|parent| check_key(parent).into()).collect();
         let mut fields = Vec::new();
-        if key == check.uuid.to_string() {
-            if !check.settings.slug.is_empty() {
-                fields.push(("slug".to_owned(), check.settings.slug.as_str().into()));
-            }
-        } else {
+        if key != check.uuid.to_string() {
             fields.push(("uuid".to_owned(), check.uuid.to_string().into()));
+        } else if !slug.is_empty() {
+            fields.push(("slug".to_owned(), slug.as_str().into()));
         }
-        fields.extend(writer.field_values(
-            &object_fields::check_fields(&check.settings, assigned, parents.collect()),
-            &[],
-        ));
-        objects.push(object(ObjectKind::Check, key, fields));
+        let all_fields = object_fields::check_fields(&check.settings, assigned, parents);
+        fields.extend(writer.field_values(&all_fields, &[]));
+        objects.push(copied.object(ObjectKind::Check, key, fields));
     }
-    let is_only = |name: &str| {
-        windows
-            .iter()
-            .filter(|other| other.name.as_str() == name)
-            .count()
-            == 1
+}
+
+fn export_windows(
+    copied: &ProjectCopy,
+    writer: &mut ObjectWriter,
+    objects: &mut Vec<ExportedObject>,
+) {
+    let counts = count_by(copied.windows.iter().map(|window| window.name.as_str()));
+    let window_key = |window: &Arc<MaintenanceWindow>| {
+        let name = window.name.as_str();
+        Some(object_key(name, window.uuid, counts.get(name) == Some(&1)))
     };
-    let mut written: Vec<_> = windows
-        .iter()
-        .map(|window| {
-            (
-                object_key(
-                    window.name.as_str(),
-                    window.uuid,
-                    is_only(window.name.as_str()),
-                ),
-                window,
-            )
-        })
-        .collect();
-    written.sort_by(|(one, _), (other, _)| one.cmp(other));
-    for (key, window) in written {
+    for (key, window) in sorted_by_key(&copied.windows, window_key) {
         let mut fields = name_field(&key, window.name.as_str());
         fields.extend(writer.field_values(&window.fields(), &[]));
-        objects.push(object(ObjectKind::Window, key, fields));
+        objects.push(copied.object(ObjectKind::Window, key, fields));
     }
-    objects.extend(keys);
+}
+
+/// Returns the objects that have a key, sorted by it.
+fn sorted_by_key<T>(objects: &[T], key_of: impl Fn(&T) -> Option<String>) -> Vec<(String, &T)> {
+    let keyed = objects.iter().filter_map(|one| Some((key_of(one)?, one)));
+    let mut keyed: Vec<_> = keyed.collect();
+    keyed.sort_by(|(one, _), (other, _)| one.cmp(other));
+    keyed
+}
+
+/// Returns how often each value occurs.
+fn count_by<T: Eq + Hash>(values: impl Iterator<Item = T>) -> HashMap<T, usize> {
+    let mut counts = HashMap::new();
+    values.for_each(|value| *counts.entry(value).or_insert(0) += 1);
+    counts
 }
 
 /// Returns the name field of an object whose key is not its name.

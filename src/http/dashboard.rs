@@ -59,6 +59,7 @@ mod one_time_texts;
 mod page_error;
 mod page_handler;
 mod page_messages;
+mod page_reply;
 mod page_request;
 mod page_response;
 mod page_routes;

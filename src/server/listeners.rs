@@ -3,7 +3,9 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
@@ -29,6 +31,9 @@ use crate::smtp;
 /// second. The system may have a lower limit (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
 
+/// Threads for slow work. More would only wait for the same disk and the same cores.
+const BLOCKING_THREADS: usize = 4;
+
 /// A listener with its address, port 0 replaced.
 type BoundListener = (Arc<TcpListener>, SocketAddr);
 
@@ -53,6 +58,22 @@ pub(super) struct ServerThreads {
     pub(super) handshakes: RuntimeThreads,
     /// Threads for slow work.
     pub(super) blocking: Arc<BlockingThreads>,
+}
+
+impl ServerThreads {
+    /// Starts as many threads for connections as there are processors.
+    pub(super) fn start(config: &ServerConfig, handle: &Handle) -> io::Result<Self> {
+        let cores = available_parallelism().map_or(1, NonZero::get);
+        let handshakes = match config.certificate {
+            Some(_) => cores.div_ceil(2),
+            None => 0,
+        };
+        Ok(Self {
+            connections: RuntimeThreads::start("connections", cores, handle)?,
+            handshakes: RuntimeThreads::start("handshakes", handshakes, handle)?,
+            blocking: Arc::new(BlockingThreads::start(BLOCKING_THREADS)?),
+        })
+    }
 }
 
 impl Listeners {

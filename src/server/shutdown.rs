@@ -65,7 +65,7 @@ pub(super) async fn stop_listeners(
 }
 
 /// Lets the writer finish its queue.
-pub(super) async fn stop_writer(
+async fn stop_writer(
     handle: &Handle,
     writer_exit: oneshot::Receiver<WriterExit>,
 ) -> Result<(), ServeError> {
@@ -75,4 +75,23 @@ pub(super) async fn stop_writer(
         Ok(_) => Err(ServeError::WriterPanicked),
         Err(_) => Err(ServeError::WriterTimeout),
     }
+}
+
+/// Lets the writer finish its queue, and releases the lease of a machine that leads a cluster.
+pub(super) async fn stop_writer_and_release(
+    handle: &Handle,
+    writer_exit: oneshot::Receiver<WriterExit>,
+    leader: Option<&Leader>,
+) -> Result<(), ServeError> {
+    let stopped = stop_writer(handle, writer_exit).await;
+    let Some(leader) = leader else {
+        return stopped;
+    };
+    if let Some(reason) = leader.loss() {
+        // What was not written was not acknowledged.
+        tracing::warn!("this machine no longer leads the cluster: {reason}");
+        return Ok(());
+    }
+    leader.release().await;
+    stopped
 }

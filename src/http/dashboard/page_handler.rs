@@ -1,24 +1,20 @@
-//! Handles every request to a page: security checks, viewer, access, form, function of the page,
-//! and headers for browsers.
+//! Handles every request to a page: security checks, viewer, access, form, and function of the
+//! page.
 
 use std::sync::Arc;
 
-use flate2::Compression;
-use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, HeaderMap,
-    HeaderName, REFERER, SET_COOKIE, VARY,
-};
+use hyper::header::{ACCEPT, HeaderMap, HeaderName, REFERER};
+use hyper::http::request::Parts;
 use hyper::{Method, Request, Uri};
 
 use super::browser_security::{RequestOrigin, with_security_headers};
-use super::check_list::ListReturn;
 use super::cookie::CookieJar;
 use super::form_data::FormData;
 use super::page_error::PageError;
-use super::page_messages::FlashMessage;
+use super::page_reply::{PageReplies, accepts_gzip, asset_reply, html_reply, with_private_caching};
 use super::page_request::{PageRequest, PendingRequest, Query};
-use super::page_response::{HtmlPage, PageResponse};
-use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight, Scope};
+use super::page_response::PageResponse;
+use super::page_routes::{DashboardTarget, Page, PageLink, RequiredRight};
 use super::{
     DashboardState, account, account_lists, add_project, assets, audit, backups, badges, channels,
     chapters, check, check_list, choose_password, deliveries, export_project, external_sign_in,
@@ -30,15 +26,10 @@ use crate::http::common::client_address::Peer;
 use crate::http::common::reply::{self, HttpReply};
 use crate::http::common::request;
 use crate::http::common::request_body::{BodyBudget, IncomingBody};
-use crate::http::common::response_body::{ResponseBody, ResponseWriter};
 use crate::http::common::work_owner::WorkOwner;
 
 /// Name of the fragment of a page that a script requests.
 const FRAGMENT_HEADER: HeaderName = HeaderName::from_static("x-fragment");
-/// Size in bytes above which a page is compressed.
-const COMPRESSION_THRESHOLD: usize = 2 << 10;
-/// Makes a browser delete stored data of this site.
-const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 
 /// Calls the function of a page for GET.
 fn dispatch_get(request: &PageRequest) -> Result<PageResponse, PageError> {
@@ -310,222 +301,112 @@ async fn handle_page(
     }
     let viewer = viewer::identify_viewer(dashboard, &origin, &head.headers, peer.address).await?;
     if viewer.is_anonymous() && need != RequiredRight::Public {
-        if head.headers.contains_key(FRAGMENT_HEADER) {
-            return Err(PageError::session_expired());
-        }
-        if matches!(page, Page::Events(_)) {
-            return Ok(live_updates::session_ended_reply());
-        }
-        if is_form && page != Page::Logout() {
-            let form = match page {
-                // A file is not kept for the time of signing in.
-                Page::Import() => FormData::default(),
-                _ => {
-                    let quota = budget.of(WorkOwner::Other);
-                    FormData::read(body, quota, &dashboard.response_writer).await?
-                }
-            };
-            let shared_dashboard = Arc::clone(dashboard);
-            let path = url_with_query(dashboard, &page, head.uri.query());
-            let render = move || session_expired::render_page(&shared_dashboard, &path, &form);
-            let html = dashboard.run_blocking_anonymous(render).await?;
-            return page_reply(&dashboard.response_writer, html, false).await;
-        }
-        return Ok(with_private_caching(reply::see_other(
-            &sign_in::sign_in_url(dashboard, &page, head.uri.query()),
-        )));
+        return request_sign_in(dashboard, budget, page, &head, body).await;
     }
     let jar = CookieJar {
         is_secure: origin.is_secure(&dashboard.base_url),
         base_path: dashboard.base_url.path(),
     };
-    let zips = accepts_gzip(&head.headers) && !origin.is_cross_site();
-    let query = Query(
-        request::query(&head.uri)
-            .filter_map(|(name, value)| name.zip(value))
-            .collect(),
-    );
-    let fragment = head
-        .headers
-        .get(&FRAGMENT_HEADER)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default()
-        .into();
+    let is_compressed = accepts_gzip(&head.headers) && !origin.is_cross_site();
     let request = PageRequest::authorize(
         dashboard,
         PendingRequest {
             page,
             viewer,
             origin,
-            query,
-            fragment,
+            query: read_query(&head.uri),
+            fragment: read_fragment(&head.headers),
         },
         need,
     )?;
     if matches!(request.page, Page::Events(_)) {
         return live_updates::handle_request(request, &head.headers).await;
     }
-    let is_external = matches!(request.page, Page::LoginProvider(_) | Page::LoginCallback());
-    let back = request.list_return();
-    let owner = request.owner();
-    let writer = request.response_writer();
-    let done = if is_form && matches!(request.page, Page::Import()) {
-        import::receive(request, &head.headers, body).await?
-    } else if is_form {
-        let form = FormData::read(body, budget.of(owner), &writer).await?;
-        dispatch_post(request, form).await?
-    } else if is_external {
+    let replies = PageReplies {
+        dashboard,
+        jar,
+        writer: request.response_writer(),
+        back: request.list_return(),
+        is_compressed,
+        is_external_sign_in: is_external_sign_in(&request.page),
+    };
+    let response = if is_form {
+        respond_to_form(request, budget, &head, body).await?
+    } else if replies.is_external_sign_in {
         external_sign_in::respond(&request, &head.headers, jar).await?
+    } else if request.viewer.is_anonymous() {
+        let show = move || dispatch_get(&request);
+        dashboard.run_blocking_anonymous(show).await??
     } else {
-        match request.viewer.is_anonymous() {
-            true => {
-                dashboard
-                    .run_blocking_anonymous(move || dispatch_get(&request))
-                    .await??
-            }
-            false => {
-                dashboard
-                    .run_blocking(owner, move || dispatch_get(&request))
-                    .await??
-            }
-        }
+        let owner = request.owner();
+        let show = move || dispatch_get(&request);
+        dashboard.run_blocking(owner, show).await??
     };
-    match done {
-        PageResponse::RedirectToUrl(address) => {
-            Ok(with_private_caching(reply::see_other(&address)))
-        }
-        PageResponse::SignIn { token, mark, to } => {
-            let mut reply = with_cookie(reply::see_other(&to), &jar.set_session(&token));
-            if is_external {
-                reply::add_header(&mut reply, SET_COOKIE, &jar.clear_pending_sign_in());
-            }
-            if let Some(mark) = mark {
-                reply::add_header(&mut reply, SET_COOKIE, &jar.set_mark(&mark));
-            }
-            Ok(reply)
-        }
-        PageResponse::BeginSignIn { url, flow } => Ok(with_cookie(
-            reply::see_other(&url),
-            &jar.set_pending_sign_in(&flow),
-        )),
-        PageResponse::RedirectToProvider(url) => Ok(reply::with_no_store(reply::see_other(&url))),
-        PageResponse::SignOut(to) => {
-            let mut reply = with_cookie(reply::see_other(&to), &jar.clear_session());
-            reply::set_header(&mut reply, CLEAR_SITE_DATA, "\"cache\"");
-            Ok(reply)
-        }
-        PageResponse::Redirect(page, flash) => Ok(with_private_caching(reply::see_other(
-            &redirect_url(dashboard, &page, flash, &back),
-        ))),
-        PageResponse::RedirectWithMark { page, flash, mark } => {
-            let reply = with_private_caching(reply::see_other(&redirect_url(
-                dashboard, &page, flash, &back,
-            )));
-            Ok(match mark {
-                Some(mark) => with_cookie(reply, &jar.set_mark(&mark)),
-                None => reply,
-            })
-        }
-        PageResponse::Json(text) => {
-            let content = writer.buffer(text.into_bytes()).await?;
-            let reply = reply::content("application/json", content);
-            Ok(reply::with_no_store(reply))
-        }
-        PageResponse::Html(html) => page_reply(&writer, html, zips).await,
-        PageResponse::Download { name, content } => {
-            Ok(attachment(&name, writer.buffer(content).await?))
-        }
-        PageResponse::Stream { name, content } => Ok(attachment(&name, content)),
-    }
+    replies.reply(response).await
 }
 
-/// Response with a file to download.
-fn attachment(name: &str, content: ResponseBody) -> HttpReply {
-    let mut reply = reply::content("application/octet-stream", content);
-    reply::set_header(
-        &mut reply,
-        CONTENT_DISPOSITION,
-        &format!("attachment; filename=\"{name}\""),
-    );
-    reply::with_no_store(reply)
+/// True for pages that the browser visits on the way to and from a provider of identities.
+fn is_external_sign_in(page: &Page) -> bool {
+    matches!(page, Page::LoginProvider(_) | Page::LoginCallback())
 }
 
-fn with_cookie(mut reply: HttpReply, cookie: &str) -> HttpReply {
-    reply::set_header(&mut reply, SET_COOKIE, cookie);
-    reply::with_no_store(reply)
+fn read_query(uri: &Uri) -> Query {
+    let pairs = request::query(uri).filter_map(|(name, value)| name.zip(value));
+    Query(pairs.collect())
 }
 
-/// Response with a page.
-async fn page_reply(
-    writer: &ResponseWriter,
-    html: HtmlPage,
-    zips: bool,
+fn read_fragment(headers: &HeaderMap) -> Box<str> {
+    let name = headers.get(&FRAGMENT_HEADER);
+    name.and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .into()
+}
+
+/// Reply to a client that must sign in first. The page keeps the fields of a form meanwhile.
+async fn request_sign_in(
+    dashboard: &Arc<DashboardState>,
+    budget: &BodyBudget,
+    page: Page,
+    head: &Parts,
+    body: IncomingBody<'_>,
 ) -> Result<HttpReply, PageError> {
-    let HtmlPage {
-        text,
-        http_error: error,
-        no_store: is_secret,
-    } = html;
-    let zips = zips && text.len() > COMPRESSION_THRESHOLD;
-    let bytes = if zips {
-        writer
-            .run_blocking(move || assets::gzip(text.as_bytes(), Compression::fast()))
-            .await?
-    } else {
-        text.into_bytes()
-    };
-    let content = writer.buffer(bytes).await?;
-    let mut reply = match error {
-        Some(error) => error.to_page(content),
-        None => reply::page(content),
-    };
-    if zips {
-        reply::set_header(&mut reply, CONTENT_ENCODING, "gzip");
+    if head.headers.contains_key(FRAGMENT_HEADER) {
+        return Err(PageError::session_expired());
     }
-    reply::set_header(
-        &mut reply,
-        VARY,
-        "Accept-Encoding, Sec-Fetch-Site, X-Fragment",
-    );
-    Ok(if is_secret {
-        reply::with_no_store(reply)
-    } else {
-        with_private_caching(reply)
-    })
-}
-
-/// Response with a static file. Its URL changes with its content, so it may be cached forever.
-fn asset_reply(file: &'static assets::File, headers: &HeaderMap) -> HttpReply {
-    let zips = accepts_gzip(headers);
-    let (plain, zipped) = file.bodies();
-    let mut reply = reply::content(file.content_type, if zips { zipped } else { plain });
-    if zips {
-        reply::set_header(&mut reply, CONTENT_ENCODING, "gzip");
+    if matches!(page, Page::Events(_)) {
+        return Ok(live_updates::session_ended_reply());
     }
-    reply::set_header(&mut reply, VARY, "Accept-Encoding");
-    reply::set_header(
-        &mut reply,
-        CACHE_CONTROL,
-        "public, max-age=31536000, immutable",
-    );
-    reply
+    if head.method != Method::POST || page == Page::Logout() {
+        let url = sign_in::sign_in_url(dashboard, &page, head.uri.query());
+        return Ok(with_private_caching(reply::see_other(&url)));
+    }
+    let form = match page {
+        // A file is not kept for the time of signing in.
+        Page::Import() => FormData::default(),
+        _ => {
+            let quota = budget.of(WorkOwner::Other);
+            FormData::read(body, quota, &dashboard.response_writer).await?
+        }
+    };
+    let shared_dashboard = Arc::clone(dashboard);
+    let path = url_with_query(dashboard, &page, head.uri.query());
+    let render = move || session_expired::render_page(&shared_dashboard, &path, &form);
+    let html = dashboard.run_blocking_anonymous(render).await?;
+    html_reply(&dashboard.response_writer, html, false).await
 }
 
-/// Makes browsers revalidate the response each time.
-fn with_private_caching(mut reply: HttpReply) -> HttpReply {
-    reply::set_header(&mut reply, CACHE_CONTROL, "private, no-cache");
-    reply
-}
-
-pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let codings = headers
-        .get_all(ACCEPT_ENCODING)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|line| line.split(','));
-    codings
-        .map(|coding| coding.replace(' ', ""))
-        .any(|coding| coding == "gzip" || coding.starts_with("gzip;q=") && !coding.ends_with("=0"))
+async fn respond_to_form(
+    request: PageRequest,
+    budget: &BodyBudget,
+    head: &Parts,
+    body: IncomingBody<'_>,
+) -> Result<PageResponse, PageError> {
+    if matches!(request.page, Page::Import()) {
+        return import::receive(request, &head.headers, body).await;
+    }
+    let writer = request.response_writer();
+    let form = FormData::read(body, budget.of(request.owner()), &writer).await?;
+    dispatch_post(request, form).await
 }
 
 /// Methods of a page, for the `Allow` header.
@@ -543,28 +424,4 @@ fn url_with_query(dashboard: &DashboardState, page: &Page, query: Option<&str>) 
         page,
     };
     query.map_or_else(|| link.to_string(), |query| format!("{link}?{query}"))
-}
-
-/// URL of a redirect after a form. Pages of checks keep the list that the viewer came from.
-fn redirect_url(
-    dashboard: &DashboardState,
-    page: &Page,
-    flash: Option<FlashMessage>,
-    back: &ListReturn,
-) -> String {
-    let link = PageLink {
-        base_url: &dashboard.base_url,
-        page,
-    }
-    .to_string();
-    let link = match page {
-        Page::Checks(_) => back.list_url(&link),
-        page if matches!(page.scope(), Scope::Check(_)) => back.url_with_return(&link),
-        _ => link,
-    };
-    let separator = if link.contains('?') { '&' } else { '?' };
-    flash.map_or_else(
-        || link.clone(),
-        |flash| format!("{link}{separator}m={}", flash.code),
-    )
 }

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::browser_security::RequestOrigin;
 use super::page_error::PageError;
-use super::page_handler::accepts_gzip;
+use super::page_reply::accepts_gzip;
 use super::page_routes::{DashboardTarget, Page};
 use super::{DashboardState, assets};
 use crate::domain::project::Project;
