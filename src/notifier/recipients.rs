@@ -163,27 +163,7 @@ impl MessageSender {
         rows: &[Arc<OutboxRow>],
         excluded: &[Box<str>],
     ) -> AttemptResult {
-        let is_unsubscribed = |recipient: &&str| {
-            channel
-                .health
-                .unsubscribed
-                .iter()
-                .any(|other| **other == **recipient)
-        };
-        let recipients: Vec<String> = settings
-            .recipients()
-            .filter(|recipient| !is_unsubscribed(recipient))
-            .map(String::from)
-            .collect();
-        let is_pending =
-            |recipient: &&String| !excluded.iter().any(|other| **other == ***recipient);
-        let pending: Vec<String> = recipients.iter().filter(is_pending).cloned().collect();
-        // If no other recipient is left, they get it after all.
-        let recipients = if pending.is_empty() {
-            recipients
-        } else {
-            pending
-        };
+        let recipients = remaining_recipients(channel, settings, excluded);
         let [first, others @ ..] = recipients.as_slice() else {
             let reason = "every recipient has unsubscribed; enable the channel to send to all of \
                           them again"
@@ -209,115 +189,45 @@ impl MessageSender {
             };
         }
         let mut sent = Vec::with_capacity(recipients.len());
-        let mut failures: Vec<(String, AttemptResult)> = Vec::new();
+        let mut failures = Vec::new();
         let mut server_error = None;
-        for recipient in &recipients {
-            if let Some(result) = settled_outcome(rows, recipient) {
+        for recipient in recipients {
+            // If the server does not answer, the other recipients need not wait for that too.
+            let known = settled_outcome(rows, &recipient)
+                .or_else(|| server_error.clone().map(RecipientOutcome::Retry));
+            if let Some(result) = known {
                 sent.push(RecipientAttempt {
-                    recipient: recipient.clone(),
+                    recipient,
                     result,
                     may_have_arrived: false,
                 });
                 continue;
             }
-            if let Some(error) = &server_error {
-                // The server does not answer: the other recipients need not wait for that too.
-                sent.push(RecipientAttempt {
-                    recipient: recipient.clone(),
-                    result: RecipientOutcome::Retry(String::clone(error)),
-                    may_have_arrived: false,
-                });
-                continue;
-            }
             let attempt_result = self
-                .mail_recipient(channel, settings, recipient, alert, attempt, rows)
+                .mail_recipient(channel, settings, &recipient, alert, attempt, rows)
                 .await;
             let may_have_arrived = attempt_result.may_have_arrived();
-            if attempt_result.is_delivered() {
-                sent.push(RecipientAttempt {
-                    recipient: recipient.clone(),
-                    result: RecipientOutcome::Delivered,
-                    may_have_arrived,
-                });
-                continue;
-            }
-            let error = attempt_result.result.reason().to_owned();
-            server_error = attempt_result.is_unreachable.then(|| error.clone());
+            let result = if attempt_result.is_delivered() {
+                RecipientOutcome::Delivered
+            } else {
+                let error = attempt_result.result.reason().to_owned();
+                server_error = attempt_result.is_unreachable.then(|| error.clone());
+                failures.push((recipient.clone(), attempt_result));
+                RecipientOutcome::Retry(error)
+            };
             sent.push(RecipientAttempt {
-                recipient: recipient.clone(),
-                result: RecipientOutcome::Retry(error),
+                recipient,
+                result,
                 may_have_arrived,
             });
-            failures.push((recipient.clone(), attempt_result));
         }
         let is_accepted = sent
             .iter()
             .any(|sent| matches!(sent.result, RecipientOutcome::Delivered));
-        if !is_accepted {
-            // No recipient has received it. The worst response applies to the message, as if it had
-            // been sent to that recipient alone.
-            let retry_index = failures
-                .iter()
-                .position(|(_, attempt_result)| attempt_result.is_retry());
-            let reason = recipient_errors(&sent, false).into_boxed_str();
-            let may_have_arrived = failures
-                .iter()
-                .any(|(_, attempt_result)| attempt_result.may_have_arrived());
-            let Some((_, attempt_result)) =
-                failures.into_iter().nth(retry_index.unwrap_or_default())
-            else {
-                return AttemptResult::new(SendOutcome::Failed(reason), 0);
-            };
-            let result = match attempt_result.result {
-                SendOutcome::Retry { .. } => SendOutcome::Retry {
-                    reason,
-                    may_have_arrived,
-                },
-                SendOutcome::ChannelRejected(_) => SendOutcome::ChannelRejected(reason),
-                _ => SendOutcome::Failed(reason),
-            };
-            return AttemptResult {
-                result,
-                recipients: Some(recipient_results(rows, &sent)),
-                ..attempt_result
-            };
-        }
-        // Other recipients were accepted. A permanent refusal therefore concerns the recipient,
-        // unless it came before the server had received one.
-        for sent in &mut sent {
-            let failure = failures
-                .iter()
-                .find(|(recipient, _)| *recipient == sent.recipient)
-                .map(|(_, attempt_result)| attempt_result);
-            if let (RecipientOutcome::Retry(error), Some(attempt_result)) = (&sent.result, failure)
-                && (!attempt_result.is_retry()
-                    || ((500..600).contains(&attempt_result.status)
-                        && !attempt_result.is_unreachable))
-            {
-                sent.result = RecipientOutcome::Refused(error.clone());
-            }
-        }
-        let is_open = sent
-            .iter()
-            .any(|sent| matches!(sent.result, RecipientOutcome::Retry(_)));
-        let status = failures
-            .first()
-            .map_or(250, |(_, attempt_result)| attempt_result.status);
-        let reason = recipient_errors(&sent, true).into_boxed_str();
-        let result = if is_open {
-            SendOutcome::Retry {
-                reason,
-                may_have_arrived: true,
-            }
-        } else if reason.is_empty() {
-            SendOutcome::Delivered
+        if is_accepted {
+            partly_accepted(rows, sent, &failures)
         } else {
-            SendOutcome::PartlyDelivered(reason)
-        };
-        AttemptResult {
-            is_partly_delivered: true,
-            recipients: Some(recipient_results(rows, &sent)),
-            ..AttemptResult::new(result, status)
+            accepted_for_none(rows, &sent, failures)
         }
     }
 
@@ -360,6 +270,104 @@ impl MessageSender {
         };
         self.run_requests(channel, settings, alert, &mut attempt)
             .await
+    }
+}
+
+/// Recipients that have not unsubscribed and are not in `excluded`. If no other recipient is left,
+/// the excluded ones get the message after all.
+fn remaining_recipients(
+    channel: &Channel,
+    settings: &ChannelSettings,
+    excluded: &[Box<str>],
+) -> Vec<String> {
+    let is_in = |list: &[Box<str>], recipient: &str| list.iter().any(|other| **other == *recipient);
+    let unsubscribed = &channel.health.unsubscribed;
+    let recipients: Vec<_> = settings
+        .recipients()
+        .filter(|recipient| !is_in(unsubscribed, recipient))
+        .map(String::from)
+        .collect();
+    let pending = recipients
+        .iter()
+        .filter(|recipient| !is_in(excluded, recipient));
+    let pending: Vec<_> = pending.cloned().collect();
+    if pending.is_empty() {
+        recipients
+    } else {
+        pending
+    }
+}
+
+/// Result of a message that the server accepted for no recipient. The worst response applies to the
+/// message, as if it had been sent to that recipient alone.
+fn accepted_for_none(
+    rows: &[Arc<OutboxRow>],
+    sent: &[RecipientAttempt],
+    failures: Vec<(String, AttemptResult)>,
+) -> AttemptResult {
+    let results = || failures.iter().map(|(_, attempt_result)| attempt_result);
+    let retry_index = results().position(AttemptResult::is_retry);
+    let reason = recipient_errors(sent, false).into_boxed_str();
+    let may_have_arrived = results().any(AttemptResult::may_have_arrived);
+    let worst = failures.into_iter().nth(retry_index.unwrap_or_default());
+    let Some((_, attempt_result)) = worst else {
+        return AttemptResult::new(SendOutcome::Failed(reason), 0);
+    };
+    let result = match attempt_result.result {
+        SendOutcome::Retry { .. } => SendOutcome::Retry {
+            reason,
+            may_have_arrived,
+        },
+        SendOutcome::ChannelRejected(_) => SendOutcome::ChannelRejected(reason),
+        _ => SendOutcome::Failed(reason),
+    };
+    AttemptResult {
+        result,
+        recipients: Some(recipient_results(rows, sent)),
+        ..attempt_result
+    }
+}
+
+/// Result of a message that the server accepted for some recipients. A permanent refusal of another
+/// one therefore concerns that recipient, unless it came before the server had received one.
+fn partly_accepted(
+    rows: &[Arc<OutboxRow>],
+    mut sent: Vec<RecipientAttempt>,
+    failures: &[(String, AttemptResult)],
+) -> AttemptResult {
+    for sent in &mut sent {
+        let failure = failures
+            .iter()
+            .find(|(recipient, _)| *recipient == sent.recipient)
+            .map(|(_, attempt_result)| attempt_result);
+        if let (RecipientOutcome::Retry(error), Some(attempt_result)) = (&sent.result, failure)
+            && (!attempt_result.is_retry()
+                || ((500..600).contains(&attempt_result.status) && !attempt_result.is_unreachable))
+        {
+            sent.result = RecipientOutcome::Refused(error.clone());
+        }
+    }
+    let is_open = sent
+        .iter()
+        .any(|sent| matches!(sent.result, RecipientOutcome::Retry(_)));
+    let status = failures
+        .first()
+        .map_or(250, |(_, attempt_result)| attempt_result.status);
+    let reason = recipient_errors(&sent, true).into_boxed_str();
+    let result = if is_open {
+        SendOutcome::Retry {
+            reason,
+            may_have_arrived: true,
+        }
+    } else if reason.is_empty() {
+        SendOutcome::Delivered
+    } else {
+        SendOutcome::PartlyDelivered(reason)
+    };
+    AttemptResult {
+        is_partly_delivered: true,
+        recipients: Some(recipient_results(rows, &sent)),
+        ..AttemptResult::new(result, status)
     }
 }
 

@@ -13,7 +13,7 @@ use rustix::process::{
     Pid, Signal, getegid, geteuid, getgid, getuid, kill_process, kill_process_group,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{ChildStderr, Command};
+use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -100,24 +100,52 @@ async fn run(
     permits: &Semaphore,
     command: ShellCommand,
 ) -> Result<ShellCommandResult, SendError> {
-    let setup_error = |reason: String| SendError::new(SendStage::Setup, reason);
     // The shell uses the real ids, which are the ids of root if root acts as another user.
     if getuid() != geteuid() || getgid() != getegid() {
         return Err(setup_error(
             "overdue runs as one user with the rights of another, which a command could obtain: \
-             run it as that user"
-                .into(),
+             run it as that user",
         ));
     }
-    let _permit = permits
-        .acquire()
-        .await
-        .map_err(|error| setup_error(error.to_string()))?;
+    let permit = permits.acquire().await;
+    let _permit = permit.map_err(|error| setup_error(error.to_string()))?;
     if !Path::new(SHELL).exists() {
         return Err(setup_error(
-            "there is no /bin/sh: this system, perhaps a container image, has no shell".into(),
+            "there is no /bin/sh: this system, perhaps a container image, has no shell",
         ));
     }
+    let ShellCommand {
+        command,
+        environment,
+        input,
+        timeout: limit,
+    } = command;
+    let mut child = spawn_shell(launcher, &command, environment)?;
+    let stderr_prefix = StderrPrefix::default();
+    let stderr = child.stderr.take();
+    let stderr_task = stderr.map(|stderr| tokio::spawn(stderr_prefix.clone().collect(stderr)));
+    let exit = wait_for_exit(&mut child, &input, limit).await?;
+    if let Some(mut stderr_task) = stderr_task
+        && timeout(STDERR_GRACE_TIME, &mut stderr_task).await.is_err()
+    {
+        stderr_task.abort();
+    }
+    Ok(ShellCommandResult {
+        exit,
+        stderr: stderr_prefix.to_text(),
+    })
+}
+
+fn setup_error(reason: impl Into<String>) -> SendError {
+    SendError::new(SendStage::Setup, reason.into())
+}
+
+/// Starts a shell that runs a command, in a session of its own.
+fn spawn_shell(
+    launcher: &Path,
+    command: &str,
+    environment: Vec<(String, String)>,
+) -> Result<Child, SendError> {
     let inherited = INHERITED_VARIABLES
         .iter()
         .filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
@@ -127,53 +155,52 @@ async fn run(
         &system_users::read_system_users(),
     )
     .map(|home| (OsString::from("HOME"), home));
-    let command_variables = command
-        .environment
+    let command_variables = environment
         .into_iter()
         .map(|(name, value)| (name.into(), value.into()));
-    let mut child = Command::new(launcher)
+    let variables = inherited.chain(home).chain(command_variables);
+    let child = Command::new(launcher)
         .arg0(SESSION_LAUNCHER)
         .args([SHELL, "-c"])
-        .arg(command.command)
+        .arg(command)
         .env_clear()
-        .envs(
-            inherited
-                .chain(home)
-                .chain(command_variables)
-                .filter(|(name, value)| is_valid_variable(name, value)),
-        )
+        .envs(variables.filter(|(name, value)| is_valid_variable(name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidInput => {
-                SendError::new(SendStage::Request, "the command contains a NUL character")
-            }
-            io::ErrorKind::NotFound if launcher.starts_with("/proc") => {
-                setup_error("the shell cannot be started: /proc is not mounted".into())
-            }
-            kind => SendError::new(
-                SendStage::Exchange,
-                format!("the shell cannot be started: {kind}"),
-            ),
-        })?;
+        .spawn();
+    child.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => {
+            SendError::new(SendStage::Request, "the command contains a NUL character")
+        }
+        io::ErrorKind::NotFound if launcher.starts_with("/proc") => {
+            setup_error("the shell cannot be started: /proc is not mounted")
+        }
+        kind => SendError::new(
+            SendStage::Exchange,
+            format!("the shell cannot be started: {kind}"),
+        ),
+    })
+}
+
+/// Writes the input of a shell and waits until it exits. After `limit` it and everything that it
+/// started are killed.
+async fn wait_for_exit(
+    child: &mut Child,
+    input: &[u8],
+    limit: Duration,
+) -> Result<ProcessExit, SendError> {
     let mut group = ProcessGroup(child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)));
-    let stderr_prefix = StderrPrefix::default();
-    let stderr_task = child
-        .stderr
-        .take()
-        .map(|stderr| tokio::spawn(stderr_prefix.clone().collect(stderr)));
     let mut stdin = child.stdin.take();
     let feed = async {
         if let Some(mut stdin) = stdin.take() {
             // A command need not read its input.
-            let _ = stdin.write_all(&command.input).await;
+            let _ = stdin.write_all(input).await;
         }
     };
     // After it has exited, nothing reads the rest of the input, even if a process that it started
     // holds the input open.
-    let exit = timeout(command.timeout, async {
+    let exit = timeout(limit, async {
         tokio::pin!(feed);
         tokio::select! {
             biased;
@@ -181,37 +208,26 @@ async fn run(
             () = &mut feed => child.wait().await,
         }
     });
-    let process_exit = match exit.await {
+    match exit.await {
         Ok(Ok(status)) => {
             // From now on its number may belong to another process.
             group.0 = None;
-            status.code().map_or_else(
+            Ok(status.code().map_or_else(
                 || ProcessExit::Killed(status.signal().unwrap_or_default()),
                 ProcessExit::Exited,
-            )
+            ))
         }
-        Ok(Err(error)) => {
-            return Err(SendError::new(
-                SendStage::Exchange,
-                format!("waiting for the shell failed: {}", error.kind()),
-            ));
-        }
+        Ok(Err(error)) => Err(SendError::new(
+            SendStage::Exchange,
+            format!("waiting for the shell failed: {}", error.kind()),
+        )),
         Err(_) => {
             drop(group);
             // It was killed. Waiting takes a moment and leaves no zombie.
             let _ = timeout(STDERR_GRACE_TIME, child.wait()).await;
-            ProcessExit::TimedOut
+            Ok(ProcessExit::TimedOut)
         }
-    };
-    if let Some(mut stderr_task) = stderr_task
-        && timeout(STDERR_GRACE_TIME, &mut stderr_task).await.is_err()
-    {
-        stderr_task.abort();
     }
-    Ok(ShellCommandResult {
-        exit: process_exit,
-        stderr: stderr_prefix.to_text(),
-    })
 }
 
 /// Returns the home directory of the user that a command runs as. The home of another user in the

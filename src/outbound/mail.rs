@@ -240,111 +240,125 @@ async fn open_session(
     relay: &MailRelay,
     reply_timeout: Duration,
 ) -> Result<MailSession, MailError> {
-    let server = &relay.server;
-    let lost = |error: mail_send::Error| connection_lost(relay, &error);
     let stream = dialer
-        .connect_directly(&server.host_port, Trust::Operator)
+        .connect_directly(&relay.server.host_port, Trust::Operator)
         .await?;
     let us = ehlo_name(&stream);
-    let secure = async |stream: TcpStream| -> Result<Box<dyn ByteStream>, MailError> {
-        let negotiated = dialer
-            .negotiate_tls(stream, &server.host_port.host, None, &[])
-            .await;
-        let stream: Box<dyn ByteStream> =
-            Box::new(negotiated.map_err(|failure| match server.security {
-                MailSecurity::Tls if !failure.error.is_permanent => {
-                    let text = format!(
-                        "{}: if the server begins without TLS, as on port 587 or 25, use smtp:// \
-                         instead of smtps://",
-                        failure.error
-                    );
-                    SendError::new(SendStage::Tls, text)
-                }
-                _ => failure.error,
-            })?);
-        Ok(stream)
+    let stream = greet(dialer, relay, stream, &us, reply_timeout).await?;
+    let mut client = SmtpClient {
+        stream,
+        timeout: reply_timeout,
     };
-    let greeting = MailStep::Greeting;
-    let mut client = match server.security {
-        MailSecurity::Tls => {
-            let mut client = SmtpClient {
-                stream: secure(stream).await?,
-                timeout: reply_timeout,
-            };
-            require_positive(greeting, &client.read().await.map_err(lost)?)?;
-            client
-        }
-        MailSecurity::StartTls => {
-            let mut client = SmtpClient {
-                stream,
-                timeout: reply_timeout,
-            };
-            require_positive(
-                greeting,
-                &first_reply(&mut client, relay, reply_timeout).await?,
-            )?;
-            let offers = send_ehlo(&mut client, &us, relay).await?;
-            if offers.capabilities & EXT_START_TLS == 0 {
-                let text = format!(
-                    "the mail server {} does not offer STARTTLS: use smtps:// if it begins with \
-                     TLS, or smtp+plain:// if it has no TLS",
-                    server.host_port.host
-                );
-                return Err(SendError::new(SendStage::Tls, text).into());
-            }
-            require_positive(greeting, &client.cmd(b"STARTTLS\r\n").await.map_err(lost)?)?;
-            // Plain text that arrived after the reply to STARTTLS is dropped: its sender is
-            // unknown.
-            SmtpClient {
-                stream: secure(client.stream).await?,
-                timeout: reply_timeout,
-            }
-        }
-        MailSecurity::None => {
-            let mut client: SmtpClient<Box<dyn ByteStream>> = SmtpClient {
-                stream: Box::new(stream),
-                timeout: reply_timeout,
-            };
-            require_positive(
-                greeting,
-                &first_reply(&mut client, relay, reply_timeout).await?,
-            )?;
-            client
-        }
-    };
-    let mut offers = send_ehlo(&mut client, &us, relay).await?;
-    if let Some(user) = &server.user {
-        let password = relay
-            .password()
-            .map_err(|error| SendError::new(SendStage::Setup, error))?
-            .unwrap_or_default();
-        offers.auth_mechanisms &= AUTH_PLAIN | AUTH_LOGIN;
-        let credentials = Credentials::Plain {
-            username: user.clone(),
-            secret: password.clone(),
-        };
-        let login = client.authenticate(&credentials, &offers).await.map(drop);
-        login.map_err(|error| match error {
-            mail_send::Error::AuthenticationFailed(reply)
-            | mail_send::Error::UnexpectedReply(reply) => {
-                refused_error(MailStep::Login, &redact_password(&reply, &password))
-            }
-            mail_send::Error::UnsupportedAuthMechanism => SendError::new(
-                SendStage::Exchange,
-                format!(
-                    "the mail server {} offers neither AUTH PLAIN nor LOGIN",
-                    server.host_port.host
-                ),
-            )
-            .into(),
-            error => lost(error),
-        })?;
-    }
+    let offers = send_ehlo(&mut client, &us, relay).await?;
+    let has_8bitmime = offers.capabilities & EXT_8BIT_MIME != 0;
+    log_in(&mut client, relay, offers).await?;
     Ok(MailSession {
         client,
-        has_8bitmime: offers.capabilities & EXT_8BIT_MIME != 0,
+        has_8bitmime,
         messages: 0,
         last_used: Duration::ZERO,
+    })
+}
+
+/// Reads the greeting and secures the connection as configured. What arrived before TLS is dropped.
+async fn greet(
+    dialer: &Dialer,
+    relay: &MailRelay,
+    stream: TcpStream,
+    us: &str,
+    reply_timeout: Duration,
+) -> Result<Box<dyn ByteStream>, MailError> {
+    let lost = |error: mail_send::Error| connection_lost(relay, &error);
+    let server = &relay.server;
+    let greeting = MailStep::Greeting;
+    if server.security == MailSecurity::Tls {
+        let mut client = SmtpClient {
+            stream: secure(dialer, relay, stream).await?,
+            timeout: reply_timeout,
+        };
+        require_positive(greeting, &client.read().await.map_err(lost)?)?;
+        return Ok(client.stream);
+    }
+    let mut client = SmtpClient {
+        stream,
+        timeout: reply_timeout,
+    };
+    let reply = first_reply(&mut client, relay, reply_timeout).await?;
+    require_positive(greeting, &reply)?;
+    if server.security == MailSecurity::None {
+        return Ok(Box::new(client.stream));
+    }
+    let offers = send_ehlo(&mut client, us, relay).await?;
+    if offers.capabilities & EXT_START_TLS == 0 {
+        let text = format!(
+            "the mail server {} does not offer STARTTLS: use smtps:// if it begins with TLS, or \
+             smtp+plain:// if it has no TLS",
+            server.host_port.host
+        );
+        return Err(SendError::new(SendStage::Tls, text).into());
+    }
+    require_positive(greeting, &client.cmd(b"STARTTLS\r\n").await.map_err(lost)?)?;
+    // Plain text that arrived after the reply to STARTTLS is dropped: its sender is unknown.
+    secure(dialer, relay, client.stream).await
+}
+
+async fn secure(
+    dialer: &Dialer,
+    relay: &MailRelay,
+    stream: TcpStream,
+) -> Result<Box<dyn ByteStream>, MailError> {
+    let server = &relay.server;
+    let negotiated = dialer
+        .negotiate_tls(stream, &server.host_port.host, None, &[])
+        .await;
+    let secured = negotiated.map_err(|failure| match server.security {
+        MailSecurity::Tls if !failure.error.is_permanent => {
+            let text = format!(
+                "{}: if the server begins without TLS, as on port 587 or 25, use smtp:// instead \
+                 of smtps://",
+                failure.error
+            );
+            SendError::new(SendStage::Tls, text)
+        }
+        _ => failure.error,
+    });
+    Ok(Box::new(secured?))
+}
+
+/// Logs in if a user is configured. `offers`: the reply to EHLO.
+async fn log_in(
+    client: &mut SmtpClient<Box<dyn ByteStream>>,
+    relay: &MailRelay,
+    mut offers: EhloResponse<String>,
+) -> Result<(), MailError> {
+    let server = &relay.server;
+    let Some(user) = &server.user else {
+        return Ok(());
+    };
+    let password = relay
+        .password()
+        .map_err(|error| SendError::new(SendStage::Setup, error))?
+        .unwrap_or_default();
+    offers.auth_mechanisms &= AUTH_PLAIN | AUTH_LOGIN;
+    let credentials = Credentials::Plain {
+        username: user.clone(),
+        secret: password.clone(),
+    };
+    let login = client.authenticate(&credentials, &offers).await.map(drop);
+    login.map_err(|error| match error {
+        mail_send::Error::AuthenticationFailed(reply)
+        | mail_send::Error::UnexpectedReply(reply) => {
+            refused_error(MailStep::Login, &redact_password(&reply, &password))
+        }
+        mail_send::Error::UnsupportedAuthMechanism => SendError::new(
+            SendStage::Exchange,
+            format!(
+                "the mail server {} offers neither AUTH PLAIN nor LOGIN",
+                server.host_port.host
+            ),
+        )
+        .into(),
+        error => connection_lost(relay, &error),
     })
 }
 

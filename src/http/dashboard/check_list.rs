@@ -22,6 +22,7 @@ use super::page_routes::{Page, RequiredRight};
 use super::pause_length::PauseLength;
 use super::windows::{OpenWindow, open_windows};
 use crate::domain::formatting::format_count;
+use crate::domain::ids::ProjectId;
 use crate::domain::project::{Channel, KeySecret, PingKey};
 use crate::domain::text::Slug;
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
@@ -32,7 +33,7 @@ use bulk::BulkFormInput;
 pub(super) use bulk::{BulkAction, apply_bulk_action, undo_steps};
 use filter_menu::FilterMenu;
 pub(super) use list_return::ListReturn;
-use query::{CheckListQuery, Grouping, SortKey, sort_page};
+use query::{CheckListItem, CheckListQuery, Grouping, SortKey, sort_page};
 pub(super) use query::{DisplayStatus, compare_natural};
 use row::{CheckListRow, RowProject};
 pub(super) use row::{Next, last_run_duration, visible_name};
@@ -226,6 +227,58 @@ fn bulk_page(request: &PageRequest) -> Page {
     }
 }
 
+/// Rows of a page of the list.
+fn list_rows(
+    request: &PageRequest,
+    query: &CheckListQuery,
+    items: Vec<CheckListItem>,
+    writable: &HashSet<ProjectId>,
+    has_no_channels: bool,
+) -> Vec<CheckListRow> {
+    let handle = request.handle();
+    let transports = handle.transports();
+    let times = request.time_formatter();
+    let back = ListReturn::from_query(query);
+    let is_of_all_projects = request.project().is_err();
+    let mut rows = Vec::with_capacity(items.len());
+    let mut last_heading = None;
+    for item in items {
+        // A check that was deleted in the meantime is left out. The lock is held for one check at a
+        // time.
+        let found = handle.with_state(|state| {
+            let check = state.check(item.id)?;
+            // If there is no channel at all, a banner says so above all rows.
+            let unnotified = (!has_no_channels)
+                .then(|| unnotified_reason(state, check, transports))
+                .flatten();
+            Some((check.clone(), unnotified))
+        });
+        let Some((check, unnotified)) = found else {
+            continue;
+        };
+        let row = CheckListRow::new(
+            &check,
+            back.url_with_return(&request.page_url(&Page::Check(check.uuid))),
+            latest_downtime(handle, &check),
+            unnotified,
+            &times,
+        );
+        let heading = query.grouping.map(|by| by.heading(&item).to_owned());
+        rows.push(CheckListRow {
+            is_pinned: item.is_pinned,
+            is_selectable: writable.contains(&check.project),
+            heading: heading.clone().filter(|_| heading != last_heading),
+            project: is_of_all_projects.then(|| RowProject {
+                name: item.project.name.as_str().to_owned(),
+                page: request.page_url(&Page::Checks(item.project.uuid)),
+            }),
+            ..row
+        });
+        last_heading = heading;
+    }
+    rows
+}
+
 impl CheckList {
     fn new(
         request: &PageRequest,
@@ -253,56 +306,18 @@ impl CheckList {
         } else {
             None
         };
-        let times = request.time_formatter();
         // If the last rows of a list were deleted, the page before is shown.
         let query = CheckListQuery {
             page: query.page.min(found.div_ceil(query.page_size).max(1)),
             ..query
         };
         let shown = sort_page(scan.items, &query);
-        let back = ListReturn::from_query(&query);
         let writable: HashSet<_> = request
             .writable_projects()
             .iter()
             .map(|project| project.id)
             .collect();
-        let mut rows = Vec::with_capacity(shown.len());
-        let mut last_heading = None;
-        for item in shown {
-            // A check that was deleted in the meantime is left out. The lock is held for one check
-            // at a time.
-            let transports = request.handle().transports();
-            let found = request.handle().with_state(|state| {
-                let check = state.check(item.id)?;
-                // If there is no channel at all, a banner says so above all rows.
-                let unnotified = (!has_no_channels)
-                    .then(|| unnotified_reason(state, check, transports))
-                    .flatten();
-                Some((check.clone(), unnotified))
-            });
-            let Some((check, unnotified)) = found else {
-                continue;
-            };
-            let row = CheckListRow::new(
-                &check,
-                back.url_with_return(&request.page_url(&Page::Check(check.uuid))),
-                latest_downtime(request.handle(), &check),
-                unnotified,
-                &times,
-            );
-            let heading = query.grouping.map(|by| by.heading(&item).to_owned());
-            rows.push(CheckListRow {
-                is_pinned: item.is_pinned,
-                is_selectable: writable.contains(&check.project),
-                heading: heading.clone().filter(|_| heading != last_heading),
-                project: project.is_none().then(|| RowProject {
-                    name: item.project.name.as_str().to_owned(),
-                    page: request.page_url(&Page::Checks(item.project.uuid)),
-                }),
-                ..row
-            });
-            last_heading = heading;
-        }
+        let rows = list_rows(request, &query, shown, &writable, has_no_channels);
         let filters = FilterMenu::new(request, &query);
         let keys = project.map(|project| request.page_url(&Page::Settings(project)));
         let bulk = (!writable.is_empty()).then(|| request.page_url(&bulk_page(request)));

@@ -21,18 +21,15 @@ use super::sorted_import::SortedImport;
 use crate::domain::alert::{AlertEvent, DeliveryResult, NotificationState};
 use crate::domain::check::Check;
 use crate::domain::ids::ProjectId;
-use crate::domain::import_contents::{
-    ImportedKeySecret, ImportedProject, ImportedUser, ImportedWindow,
-};
+use crate::domain::import_contents::{ImportedKeySecret, ImportedProject, ImportedUser};
 use crate::domain::import_item::ImportId;
 use crate::domain::legacy_keys::{LegacySecret, LegacySecrets};
-use crate::domain::maintenance_window::MaintenanceWindow;
-use crate::domain::project::{Channel, KeyUse, Project, ProjectKey, resolve_stored_members};
+use crate::domain::project::{BadgeSecret, Channel, Project, resolve_stored_members};
 use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::one_time_link::LinkPurpose;
 use crate::domain::user::{Grant, ProjectMemberships, User};
-use objects::build_project;
+use objects::{build_key, build_project, build_window};
 
 /// Result recorded for queued messages that an import discards.
 const CHECK_REPLACED: &str = "an import replaced the check";
@@ -62,6 +59,18 @@ impl ReplacedProjects {
     pub(super) fn contains(&self, project: ProjectId) -> bool {
         self.numbers.contains_key(&project)
     }
+}
+
+/// Projects in which the imported ones are stored: existing ones keep their numbers.
+fn target_projects(
+    contents: &SortedImport<'_>,
+    replaced: &ReplacedProjects,
+) -> HashMap<ProjectId, ProjectId> {
+    let pair = |(imported_id, project): &(ProjectId, &ImportedProject)| {
+        let existing = replaced.by_uuid.get(&project.uuid);
+        (*imported_id, existing.copied().unwrap_or(*imported_id))
+    };
+    contents.projects.iter().map(pair).collect()
 }
 
 /// Result of an import, prepared but not published.
@@ -163,68 +172,28 @@ impl WorkingState {
             channels,
             ..
         } = prepared;
+        // Nothing is refused from here on.
         let ImportFinishOptions {
             mode, badge_secret, ..
         } = options;
-        // Nothing is refused from here on.
-        if legacy_secrets != *self.state.legacy_secrets {
-            self.record_change(Change::LegacySecrets(Arc::new(legacy_secrets)));
-        }
-        let has_no_checks = |project_state: &ProjectState| {
-            replaced.contains(project_state.project.id) || project_state.checks.is_empty()
-        };
-        if let Some(badge_secret) =
-            badge_secret.filter(|_| self.state.projects().all(has_no_checks))
-        {
-            self.record_change(Change::BadgeSecret(badge_secret));
-        }
-        let target_pair = |(imported_id, project): &(ProjectId, &ImportedProject)| {
-            (
-                *imported_id,
-                replaced
-                    .by_uuid
-                    .get(&project.uuid)
-                    .copied()
-                    .unwrap_or(*imported_id),
-            )
-        };
-        let targets: HashMap<_, _> = contents.projects.iter().map(target_pair).collect();
+        self.replace_secrets(legacy_secrets, *badge_secret, &replaced);
+        let targets = target_projects(&contents, &replaced);
         let target =
             |imported_id: ProjectId| targets.get(&imported_id).copied().unwrap_or(imported_id);
         for (id, numbers) in &replaced.numbers {
             self.remove_imported(*id, numbers, now);
         }
         for (id, project) in &contents.projects {
-            let project = build_project(
-                target(*id),
-                project,
-                open_import.numbers.clone(),
-                *mode,
-                now,
-            );
+            let numbers = open_import.numbers.clone();
+            let project = build_project(target(*id), project, numbers, *mode, now);
             self.effects.imported_projects.push(project.id);
             self.put_project(project);
         }
         for (id, project, imported) in &contents.keys {
-            let Some(secret) = imported_key_secret(&imported.secret, &secret_numbers) else {
-                continue;
-            };
-            let created = imported.created.unwrap_or(now).min(now);
-            let used = imported.last_use.map(|used| KeyUse {
-                at: used.at.min(now),
-                ..used
-            });
-            let label = imported.label.clone();
-            let hint = imported.hint.clone();
-            self.record_change(Change::Key(Arc::new(ProjectKey {
-                id: *id,
-                project: target(*project),
-                secret,
-                label,
-                hint,
-                created,
-                last_use: used,
-            })));
+            if let Some(secret) = imported_key_secret(&imported.secret, &secret_numbers) {
+                let key = build_key(*id, target(*project), secret, imported, now);
+                self.record_change(Change::Key(Arc::new(key)));
+            }
         }
         for channel in channels {
             self.put_channel(Channel {
@@ -233,38 +202,12 @@ impl WorkingState {
             });
         }
         for (id, project, imported) in &contents.windows {
-            let ImportedWindow {
-                uuid,
-                name,
-                tags,
-                times,
-                ..
-            } = ImportedWindow::clone(imported);
-            self.record_change(Change::Window(Arc::new(MaintenanceWindow {
-                id: *id,
-                uuid,
-                project: target(*project),
-                name,
-                tags,
-                times,
-            })));
+            let window = build_window(*id, target(*project), imported);
+            self.record_change(Change::Window(Arc::new(window)));
         }
         for check in checks {
-            let mut check = Check {
-                project: target(check.project),
-                ..check
-            };
-            // The other server alerted that the check was down, but not that it is up again.
-            let is_unalerted_recovery = check.state.status == Status::Up
-                && check.state.notification == NotificationState::Notified;
-            if is_unalerted_recovery {
-                check.state.notification = NotificationState::NotNeeded;
-            }
-            let recovered = is_unalerted_recovery.then(|| check.clone());
-            self.record_change(Change::Check(Box::new(check)));
-            if let Some(check) = recovered {
-                self.queue_alerts(&check, AlertEvent::Up, check.state.changed, now);
-            }
+            let project = target(check.project);
+            self.put_imported_check(Check { project, ..check }, now);
         }
         for (id, source) in contents.managed_objects() {
             self.record_change(Change::Source(id, Some(source.clone())));
@@ -286,6 +229,41 @@ impl WorkingState {
             now,
         ));
         Ok(outcome)
+    }
+
+    /// Stores the secrets of old keys, and that of badge URLs if no badge exists here yet.
+    fn replace_secrets(
+        &mut self,
+        legacy_secrets: LegacySecrets,
+        badge_secret: Option<BadgeSecret>,
+        replaced: &ReplacedProjects,
+    ) {
+        if legacy_secrets != *self.state.legacy_secrets {
+            self.record_change(Change::LegacySecrets(Arc::new(legacy_secrets)));
+        }
+        let has_no_checks = |project_state: &ProjectState| {
+            replaced.contains(project_state.project.id) || project_state.checks.is_empty()
+        };
+        if let Some(badge_secret) =
+            badge_secret.filter(|_| self.state.projects().all(has_no_checks))
+        {
+            self.record_change(Change::BadgeSecret(badge_secret));
+        }
+    }
+
+    /// Stores an imported check. The other server may have alerted that it was down, but not that
+    /// it is up again.
+    fn put_imported_check(&mut self, mut check: Check, now: Timestamp) {
+        let is_unalerted_recovery = check.state.status == Status::Up
+            && check.state.notification == NotificationState::Notified;
+        if is_unalerted_recovery {
+            check.state.notification = NotificationState::NotNeeded;
+        }
+        let recovered = is_unalerted_recovery.then(|| check.clone());
+        self.record_change(Change::Check(Box::new(check)));
+        if let Some(check) = recovered {
+            self.queue_alerts(&check, AlertEvent::Up, check.state.changed, now);
+        }
     }
 
     /// Legacy secrets after the import, and the numbers of the imported ones, as far as keys need

@@ -196,29 +196,64 @@ pub(in crate::http::dashboard) async fn post(
         return Ok(show_errors(request, &user, form, errors));
     }
     let changes = match form.get("do") {
-        "save" => {
-            let grant = Some(parse_grant(request, form, &user.grant));
-            match UserName::parse(form.get("name")) {
-                Ok(name) => UserChanges {
-                    name: Some(name),
-                    grant,
-                    ..UserChanges::default()
-                },
-                Err(reason) => {
-                    return Ok(show_errors(
-                        request,
-                        &user,
-                        form,
-                        UserFormErrors {
-                            name: Some(reason.into()),
-                            ..UserFormErrors::default()
-                        },
-                    ));
-                }
-            }
+        "link" => {
+            create_link(request, &user, &at).await?;
+            return Ok(PageResponse::Redirect(at, None));
         }
-        "disable" => UserChanges {
-            disabled: Some(true),
+        "sign-out" => {
+            operations::user::end_sessions(request.handle(), user.id, SessionSelection::All)
+                .await?;
+            log_action(request, "signed out", &user);
+            let message = FlashMessage::from_code("signed-out");
+            return Ok(PageResponse::Redirect(at, message));
+        }
+        "delete" => return delete_user(request, &user, form).await,
+        _ => submitted_changes(request, &user, form)?,
+    };
+    let updated = match changes {
+        Ok(changes) => operations::user::update(request.handle(), user.id, changes, by).await,
+        Err(errors) => return Ok(show_errors(request, &user, form, errors)),
+    };
+    let errors = match updated {
+        Err(error @ OperationError::User(UserCommandError::NameTaken)) => UserFormErrors {
+            name: Some(error.to_string()),
+            ..UserFormErrors::default()
+        },
+        Err(error @ OperationError::User(_)) => UserFormErrors {
+            grant: Some(error.to_string()),
+            ..UserFormErrors::default()
+        },
+        done => {
+            done?;
+            log_action(request, action_name(form), &user);
+            return Ok(PageResponse::Redirect(at, FlashMessage::from_code("saved")));
+        }
+    };
+    Ok(show_errors(request, &user, form, errors))
+}
+
+/// Returns the changes of a button, or the errors of the fields.
+fn submitted_changes(
+    request: &PageRequest,
+    user: &User,
+    form: &FormData,
+) -> Result<Result<UserChanges, UserFormErrors>, PageError> {
+    let changes = match form.get("do") {
+        "save" => match UserName::parse(form.get("name")) {
+            Ok(name) => UserChanges {
+                name: Some(name),
+                grant: Some(parse_grant(request, form, &user.grant)),
+                ..UserChanges::default()
+            },
+            Err(reason) => {
+                return Ok(Err(UserFormErrors {
+                    name: Some(reason.into()),
+                    ..UserFormErrors::default()
+                }));
+            }
+        },
+        action @ ("enable" | "disable") => UserChanges {
+            disabled: Some(action == "disable"),
             ..UserChanges::default()
         },
         "reset-totp" => UserChanges {
@@ -233,62 +268,19 @@ pub(in crate::http::dashboard) async fn post(
             identity: Some(None),
             ..UserChanges::default()
         },
-        "enable" => UserChanges {
-            disabled: Some(false),
-            ..UserChanges::default()
-        },
-        "link" => {
-            create_link(request, &user, &at).await?;
-            return Ok(PageResponse::Redirect(at, None));
-        }
-        "sign-out" => {
-            operations::user::end_sessions(request.handle(), user.id, SessionSelection::All)
-                .await?;
-            log_action(request, "signed out", &user);
-            return Ok(PageResponse::Redirect(
-                at,
-                FlashMessage::from_code("signed-out"),
-            ));
-        }
-        "delete" => return delete_user(request, &user, form).await,
         _ => return Err(PageError::not_found()),
     };
-    match operations::user::update(request.handle(), user.id, changes, by).await {
-        Err(error @ OperationError::User(UserCommandError::NameTaken)) => {
-            return Ok(show_errors(
-                request,
-                &user,
-                form,
-                UserFormErrors {
-                    name: Some(error.to_string()),
-                    ..UserFormErrors::default()
-                },
-            ));
-        }
-        Err(error @ OperationError::User(_)) => {
-            return Ok(show_errors(
-                request,
-                &user,
-                form,
-                UserFormErrors {
-                    grant: Some(error.to_string()),
-                    ..UserFormErrors::default()
-                },
-            ));
-        }
-        done => done?,
-    };
-    log_action(
-        request,
-        match form.get("do") {
-            "reset-totp" => "removed the second factor of",
-            "reset-passkeys" => "removed the passkeys of",
-            "reset-identity" => "removed the provider of",
-            _ => "changed",
-        },
-        &user,
-    );
-    Ok(PageResponse::Redirect(at, FlashMessage::from_code("saved")))
+    Ok(Ok(changes))
+}
+
+/// Words of the log for a change.
+fn action_name(form: &FormData) -> &'static str {
+    match form.get("do") {
+        "reset-totp" => "removed the second factor of",
+        "reset-passkeys" => "removed the passkeys of",
+        "reset-identity" => "removed the provider of",
+        _ => "changed",
+    }
 }
 
 /// Renders the page again, with the submitted values if they were name and rights.

@@ -10,12 +10,13 @@ use super::{ReplacedProjects, invalid_import};
 use crate::domain::alert::{ChannelHealth, HoldReason, NotificationState, Outage};
 use crate::domain::channel::ChannelSettings;
 use crate::domain::check::{Check, CheckSettings};
-use crate::domain::ids::{ChannelId, ProjectId, UserId};
+use crate::domain::ids::{ChannelId, KeyId, ProjectId, UserId, WindowId};
 use crate::domain::import_contents::{
-    ImportedChannel, ImportedProject, ImportedSettings, ImportedUser,
+    ImportedChannel, ImportedKey, ImportedProject, ImportedSettings, ImportedUser, ImportedWindow,
 };
 use crate::domain::import_item::{ImportMode, ProjectImport};
-use crate::domain::project::{Channel, Project};
+use crate::domain::maintenance_window::MaintenanceWindow;
+use crate::domain::project::{Channel, KeySecret, KeyUse, Project, ProjectKey};
 use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::{Grant, ProjectMemberships, User};
@@ -255,6 +256,49 @@ fn is_as_imported(channel: &Channel) -> bool {
         .disabled
         .as_ref()
         .is_some_and(|(_, reason)| reason.starts_with(ImportedSettings::DISABLED_REASON_PREFIX))
+}
+
+pub(super) fn build_key(
+    id: KeyId,
+    project: ProjectId,
+    secret: KeySecret,
+    imported: &ImportedKey,
+    now: Timestamp,
+) -> ProjectKey {
+    ProjectKey {
+        id,
+        project,
+        secret,
+        label: imported.label.clone(),
+        hint: imported.hint.clone(),
+        created: imported.created.unwrap_or(now).min(now),
+        last_use: imported.last_use.map(|used| KeyUse {
+            at: used.at.min(now),
+            ..used
+        }),
+    }
+}
+
+pub(super) fn build_window(
+    id: WindowId,
+    project: ProjectId,
+    imported: &ImportedWindow,
+) -> MaintenanceWindow {
+    let ImportedWindow {
+        uuid,
+        name,
+        tags,
+        times,
+        ..
+    } = imported.clone();
+    MaintenanceWindow {
+        id,
+        uuid,
+        project,
+        name,
+        tags,
+        times,
+    }
 }
 
 pub(super) fn build_project(
