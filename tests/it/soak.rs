@@ -26,6 +26,8 @@ use world::SoakWorld;
 
 /// Variable that is set in the process whose memory is measured.
 const PROCESS_VARIABLE: &str = "OVERDUE_SOAK_PROCESS";
+/// Figures are compared between quarters of the time.
+const MIN_DAYS: u64 = 5;
 const DEFAULT_SIZE: SoakSize = SoakSize {
     days: 12,
     checks: 60,
@@ -41,11 +43,14 @@ struct SoakSize {
 impl SoakSize {
     /// Reads the environment.
     fn from_env() -> Self {
-        Self {
+        let size = Self {
             days: env_number("OVERDUE_SOAK_DAYS").unwrap_or(DEFAULT_SIZE.days),
             checks: env_number("OVERDUE_SOAK_CHECKS")
                 .map_or(DEFAULT_SIZE.checks, |checks| checks as usize),
-        }
+        };
+        let min = MIN_DAYS;
+        assert!(size.days >= min, "OVERDUE_SOAK_DAYS is less than {min}");
+        size
     }
 
     /// Days between two imports: at least one import is in each quarter.
