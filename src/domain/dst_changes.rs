@@ -46,7 +46,7 @@ fn dst_warning(
     forward: bool,
 ) -> Option<String> {
     // In UTC, where the clocks never change, the schedule gives the wall times that it names.
-    let midnight = zone.wall_time_at(change.plus_secs(-1))?.midnight();
+    let midnight = zone.wall_time_at(change)?.midnight();
     let from = midnight.plus_secs(-86_400);
     let to = midnight.plus_secs(2 * 86_400);
     let utc = Timezone::utc();
@@ -264,6 +264,33 @@ mod tests {
                 warnings(calm, "Europe/Riga"),
                 Vec::<String>::new(),
                 "{calm}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_change_is_announced_up_to_366_days_before() {
+        let schedule = Schedule::parse("*/15 3 * * *").unwrap();
+        let riga = Timezone::parse("Europe/Riga").unwrap();
+        // 31 October 2027, 01:00 in UTC, less 366 days.
+        let now = Timestamp::from_secs(1_793_322_000);
+        for (early, count) in [(0, 2), (1, 1)] {
+            let warnings = dst_warnings(&schedule, &riga, now.plus_secs(-early));
+            assert_eq!(warnings.len(), count, "{warnings:?}");
+        }
+    }
+
+    #[test]
+    fn the_run_of_the_next_night_is_not_the_skipped_run() {
+        for (zone, date) in [
+            ("America/Havana", "14 Mar 2027"),
+            ("Asia/Beirut", "28 Mar 2027"),
+        ] {
+            assert_eq!(
+                warnings("*-*-* 00:30", zone),
+                [format!(
+                    "Clocks go forward on {date}: the run at 00:30 is skipped."
+                )]
             );
         }
     }
