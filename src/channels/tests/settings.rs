@@ -1,7 +1,8 @@
 //! Valid settings, and errors for invalid ones.
 
-use super::kinds::kind_named;
+use super::kinds::{example, kind_named};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
+use crate::domain::declared::object_fields::channel_fields;
 
 pub(super) type Pairs<'a> = &'a [(&'a str, &'a str)];
 
@@ -439,4 +440,52 @@ fn a_channel_that_was_imported_without_settings_cannot_deliver() {
             None
         );
     }
+}
+
+#[test]
+fn the_destination_of_a_channel_is_not_secret() {
+    for (kind, for_writers, for_readers) in [
+        (
+            "telegram",
+            Some("-1001234567890"),
+            Some("https://api.telegram.org"),
+        ),
+        (
+            "github",
+            Some("example/ops"),
+            Some("https://api.github.com"),
+        ),
+        ("sms", Some("+37120000000"), Some("+37120000000")),
+        (
+            "matrix",
+            Some("https://matrix.example.org"),
+            Some("https://matrix.example.org"),
+        ),
+        ("po", None, None),
+        ("pd", None, None),
+    ] {
+        let settings = example(kind);
+        assert_eq!(settings.destination(true).as_deref(), for_writers, "{kind}");
+        assert_eq!(
+            settings.destination(false).as_deref(),
+            for_readers,
+            "{kind}"
+        );
+    }
+    let settings = example("po").with_value("device", "desk").unwrap();
+    assert_eq!(settings.destination(true).as_deref(), Some("desk"));
+    assert_eq!(settings.destination(false), None);
+}
+
+#[test]
+fn files_leave_out_settings_that_have_their_default_value() {
+    let keys = |settings: &ChannelSettings| {
+        let fields = channel_fields(settings).into_iter();
+        fields.map(|(key, _)| key.to_string()).collect::<Vec<_>>()
+    };
+    let pushover = example("po");
+    assert!(pushover.pairs().any(|pair| pair == ("priority", "0")));
+    assert_eq!(keys(&pushover), ["kind", "token", "user"]);
+    let urgent = pushover.with_value("priority", "1").unwrap();
+    assert_eq!(keys(&urgent), ["kind", "priority", "token", "user"]);
 }

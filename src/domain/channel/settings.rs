@@ -445,11 +445,16 @@ impl ChannelSettings {
 
     /// First setting that shows where alerts go, for lists. Of a URL only the origin is shown,
     /// since the rest may be a credential. Users who may not change the channel see only origins,
-    /// mail addresses and phone numbers: a topic or a command may hold a secret.
+    /// mail addresses and phone numbers: a topic or a command may hold a secret. A priority or a
+    /// region is not a destination.
     pub fn destination(&self, may_write: bool) -> Option<Cow<'_, str>> {
         self.kind.fields.iter().find_map(|field| {
             let value = self.values.get(field.key)?;
-            let may_be_shown = may_write && !field.is_secret()
+            let names_place = !matches!(
+                field.field_type,
+                SettingFieldType::Number(..) | SettingFieldType::Choice(_)
+            );
+            let may_be_shown = may_write && names_place && !field.is_secret()
                 || matches!(
                     field.field_type,
                     SettingFieldType::MailAddresses(_) | SettingFieldType::PhoneNumber
