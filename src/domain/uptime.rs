@@ -158,7 +158,7 @@ pub fn status_intervals(
             from,
             until,
             status,
-            cause: Some(flip.cause).filter(|_| flip.at > start),
+            cause: Some(flip.cause).filter(|_| flip.at >= start),
         });
         (status, until) = (flip.from, from);
     }
@@ -301,6 +301,46 @@ mod tests {
                 words,
                 "{down} of {watched}"
             );
+        }
+    }
+
+    #[test]
+    fn a_downtime_counts_in_each_period_that_it_overlaps() {
+        let at = Timestamp::from_secs;
+        let intervals = [
+            (0, 100, Status::Up),
+            (100, 200, Status::Down),
+            (200, 300, Status::Up),
+        ]
+        .map(|(from, until, status)| StatusInterval {
+            from: at(from),
+            until: at(until),
+            status,
+            cause: None,
+        });
+        for (start, end, downtimes) in [
+            (0, 100, 0),
+            (0, 101, 1),
+            (150, 160, 1),
+            (199, 300, 1),
+            (200, 300, 0),
+        ] {
+            let period = UptimePeriod::new([at(start), at(end)], &intervals);
+            assert_eq!(period.downtimes, downtimes, "{start} {end}");
+        }
+    }
+
+    #[test]
+    fn an_interval_has_the_cause_of_the_flip_at_its_start() {
+        let start = moment("2026-11-20T10:00:00Z");
+        for (secs, cause) in [
+            (-1, None),
+            (0, Some(FlipCause::Unknown)),
+            (1, Some(FlipCause::Unknown)),
+        ] {
+            let flips = [flip(start.plus_secs(secs), Status::Up, Status::Down)];
+            let intervals = status_intervals(&flips, Status::Down, start, start.plus_secs(60));
+            assert_eq!(intervals.last().unwrap().cause, cause, "{secs}");
         }
     }
 
