@@ -390,16 +390,6 @@ impl Channel {
                 ..self.clone()
             } == *other
     }
-
-    /// True if `name` is its name, or its UUID in lower case.
-    pub fn is_named(&self, name: &str) -> bool {
-        self.name.as_str() == name
-            || self
-                .uuid
-                .hyphenated()
-                .encode_lower(&mut Uuid::encode_buffer())
-                == name
-    }
 }
 
 /// Replaces the names of group members, as in databases and exports of earlier releases, by UUIDs.

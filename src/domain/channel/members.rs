@@ -99,13 +99,12 @@ impl ChannelSettings {
         self.with_member_list(kept.map(str::to_owned).collect())
     }
 
-    /// Returns the settings with this list of members, without duplicates.
+    /// Returns the settings with this list of members, without duplicates. It must be empty for
+    /// every kind except a group.
     fn with_member_list(&self, mut members: Vec<String>) -> Cow<'_, Self> {
         let mut seen = std::collections::BTreeSet::new();
         members.retain(|member| seen.insert(member.clone()));
-        if self.kind().class != ChannelClass::Group
-            || self.member_entries().eq(members.iter().map(String::as_str))
-        {
+        if self.member_entries().eq(members.iter().map(String::as_str)) {
             return Cow::Borrowed(self);
         }
         Cow::Owned(self.with_list(MEMBERS_KEY, &members))
@@ -117,4 +116,24 @@ impl ChannelSettings {
 pub fn is_usable_member_name(name: &str) -> bool {
     let is_item = !name.contains(',') && name.trim_matches(' ') == name;
     !name.is_empty() && is_item && parse_hyphenated_uuid(name).is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_is_named_by_an_item_of_a_list_that_is_no_uuid() {
+        for (name, is_usable) in [
+            ("phone", true),
+            ("the phone", true),
+            ("", false),
+            (" phone", false),
+            ("phone ", false),
+            ("phone,mail", false),
+            ("6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f", false),
+        ] {
+            assert_eq!(is_usable_member_name(name), is_usable, "{name:?}");
+        }
+    }
 }

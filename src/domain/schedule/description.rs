@@ -75,7 +75,7 @@ fn describe_cron(
         (day, "*") => {
             let days = day
                 .split(',')
-                .map(|day| parse_number(day, 31).filter(|day| *day > 0))
+                .map(|day| parse_number(day, 31))
                 .collect::<Option<Vec<_>>>()?;
             let name = if days.len() == 1 { "day" } else { "days" };
             let days = join_with_and(days.iter().map(u8::to_string).collect());
