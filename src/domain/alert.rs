@@ -526,6 +526,24 @@ mod tests {
     }
 
     #[test]
+    fn an_outage_is_clipped_to_its_part_that_is_not_in_the_future() {
+        let outage = |from, to| Outage {
+            from: Timestamp::from_secs(from),
+            to: Timestamp::from_secs(to),
+        };
+        for (now, past) in [
+            (99, None),
+            (100, Some(outage(100, 100))),
+            (150, Some(outage(100, 150))),
+            (200, Some(outage(100, 200))),
+            (300, Some(outage(100, 200))),
+        ] {
+            let now = Timestamp::from_secs(now);
+            assert_eq!(outage(100, 200).clip_to(now), past, "{now:?}");
+        }
+    }
+
+    #[test]
     fn reasons_are_one_short_line() {
         for (text, reason) in [
             ("no answer", "no answer"),

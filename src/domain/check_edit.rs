@@ -159,3 +159,36 @@ impl CheckEdit {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::text::{Name, Tags};
+
+    #[test]
+    fn a_check_equals_a_request_only_in_fields_that_the_request_names() {
+        use UniqueField::{Name as ByName, Tags as ByTags};
+        let named = |name: &str| CheckEdit {
+            name: Some(Name::parse(name).unwrap()),
+            ..CheckEdit::default()
+        };
+        let settings = CheckSettings {
+            name: Name::parse("backup").unwrap(),
+            tags: Tags::parse("home").unwrap(),
+            ..CheckSettings::default()
+        };
+        for (edit, fields, is_equal) in [
+            (named("backup"), &[ByName][..], true),
+            (named("mail"), &[ByName], false),
+            (named("backup"), &[ByName, ByTags], false),
+            (CheckEdit::default(), &[ByTags], false),
+            (CheckEdit::from_settings(&settings), &[ByName, ByTags], true),
+        ] {
+            assert_eq!(
+                edit.matches_unique(&settings, fields),
+                is_equal,
+                "{fields:?}"
+            );
+        }
+    }
+}

@@ -361,6 +361,18 @@ mod tests {
     }
 
     #[test]
+    fn an_invisible_text_is_quoted_in_a_difference() {
+        for (text, shown) in [
+            ("a \"b\"", "a \"b\""),
+            ("", "\"\""),
+            ("a\nb", "\"a\\nb\""),
+            ("\u{7f}", "\"\\u{7f}\""),
+        ] {
+            assert_eq!(ObjectValue::Text(text.into()).display_text(), shown);
+        }
+    }
+
+    #[test]
     fn a_source_has_1_to_100_characters() {
         let longest = "ü".repeat(100);
         assert!(ConfigSource::parse(&longest).is_ok());

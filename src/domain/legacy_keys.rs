@@ -260,6 +260,17 @@ mod tests {
     }
 
     #[test]
+    fn digests_are_equal_only_if_all_bytes_are() {
+        let digest = LegacyKeyDigest([7; 32]);
+        assert!(digest == LegacyKeyDigest([7; 32]));
+        for at in [0, 15, 31] {
+            let mut other = digest;
+            other.0[at] = 8;
+            assert!(digest != other, "{at}");
+        }
+    }
+
+    #[test]
     fn secrets_and_derived_keys_are_never_shown() {
         let secret = secret("s3cret");
         let shown = format!(

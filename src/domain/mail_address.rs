@@ -40,3 +40,27 @@ impl MailAddress {
         &self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mail_address_has_at_most_254_octets_and_64_before_the_at_sign() {
+        let host = |bytes: usize| {
+            let labels = format!("{}.", "a".repeat(60)).repeat(5);
+            labels.get(labels.len() - bytes + 1..).unwrap().to_owned() + "b"
+        };
+        for (local, host_bytes, is_valid) in [
+            (1, 252, true),
+            (1, 253, false),
+            (64, 189, true),
+            (64, 190, false),
+            (65, 20, false),
+        ] {
+            let address = format!("{}@{}", "x".repeat(local), host(host_bytes));
+            assert_eq!(address.len(), local + 1 + host_bytes);
+            assert_eq!(MailAddress::parse(&address).is_ok(), is_valid, "{address}");
+        }
+    }
+}

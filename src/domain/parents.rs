@@ -117,3 +117,22 @@ impl fmt::Display for ParentsError {
 }
 
 impl std::error::Error for ParentsError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_with_exactly_as_many_checks_above_it_as_allowed_is_valid() {
+        // Eight parents with eight parents each, and so on; the last ones have fewer.
+        for (above, expected) in [(1_000, Ok(1_000)), (1_001, Err(ParentsError::TooDeep))] {
+            let parents = |id: u64| {
+                let of = (8 * id + 1..=8 * id + 8).filter(|id| *id <= above);
+                Parents::new(of.map(CheckId).collect()).unwrap()
+            };
+            let all: Vec<_> = (0..=above).map(parents).collect();
+            let found = all[0].validate_for(CheckId(0), |id| all.get(usize::try_from(id.0).ok()?));
+            assert_eq!(found, expected);
+        }
+    }
+}

@@ -276,6 +276,24 @@ mod tests {
     }
 
     #[test]
+    fn bytes_beyond_the_first_1024_are_counted_for_each_ping_that_shares_a_body() {
+        for (body_len, sharers, excess) in [
+            (0, 0, 0),
+            (1_024, 0, 0),
+            (1_025, 0, 1),
+            (10_000, 1, 8_976),
+            (10_000, 4, 1_476),
+            (10_000, 20, 0),
+        ] {
+            assert_eq!(
+                excess_body_bytes_of(body_len, sharers),
+                excess,
+                "{body_len} {sharers}"
+            );
+        }
+    }
+
+    #[test]
     fn completions_pair_with_the_nearest_start_of_their_rid() {
         use PingKind::{Fail, Ignored, Log, Start, Success};
         /// Ping and the expected duration in seconds.

@@ -314,6 +314,23 @@ mod tests {
     }
 
     #[test]
+    fn a_host_name_has_at_most_253_characters_in_labels_of_at_most_63() {
+        let label = "a".repeat(63);
+        let longest = format!("{label}.{label}.{label}.{}", "b".repeat(61));
+        for (name, is_host) in [
+            (longest.as_str(), true),
+            (&format!("{longest}b"), false),
+            (&label, true),
+            (&format!("{label}a"), false),
+            ("a..b", false),
+            ("-a", false),
+            ("a-", false),
+        ] {
+            assert_eq!(is_host_name(name), is_host, "{name}");
+        }
+    }
+
+    #[test]
     fn lengths_count_characters() {
         let hundred = "ž".repeat(100);
         assert!(Name::parse(&hundred).is_ok());

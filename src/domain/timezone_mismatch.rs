@@ -227,6 +227,31 @@ mod tests {
         assert_eq!(found.unwrap().zone, zone("UTC"));
     }
 
+    #[test]
+    fn a_mismatch_is_far_from_the_schedule_and_three_times_as_far_as_in_another_zone() {
+        // Clocks in Sao Paulo are three hours behind UTC, so the first time is at 13:00.
+        for (second_time, run, is_reported) in [
+            ("12:40", "13:04:59", false),
+            ("12:40", "13:05:00", true),
+            ("12:40", "13:10:00", true),
+            ("12:41", "13:10:00", false),
+            ("12:30", "13:10:00", true),
+            ("12:30", "13:10:01", false),
+        ] {
+            let schedule = format!("*-*-* 10:00\n*-*-* {second_time}");
+            let runs: Vec<_> = (10..14)
+                .map(|day| moment(&format!("2026-11-{day}T{run}Z")))
+                .collect();
+            let found = find_matching_timezone(
+                &Schedule::parse(&schedule).unwrap(),
+                &zone("UTC"),
+                &runs,
+                &[zone("America/Sao_Paulo")],
+            );
+            assert_eq!(found.is_some(), is_reported, "{second_time} {run}");
+        }
+    }
+
     proptest! {
         /// A job that runs within ten minutes of its schedule is never reported.
         #[test]

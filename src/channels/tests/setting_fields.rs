@@ -22,6 +22,19 @@ fn keys_of_files_and_patterns_are_told_apart() {
     for key in ["header.name", "header", "down-url", "NAME"] {
         assert!(!webhook.is_key_pattern(key), "{key}");
     }
+    for key in ["header.NAME", "header.", "down-url", "NAME", ""] {
+        assert!(!webhook.is_key_prefix(key), "{key}");
+    }
+    assert!(!find_kind("email").unwrap().is_key_prefix("header"));
+    for (key, is_secret, is_known) in [
+        ("down-url", false, false),
+        ("header.x-key", true, true),
+        ("method", false, false),
+        ("nonsense", true, false),
+    ] {
+        assert_eq!(webhook.is_secret(key), is_secret, "{key}");
+        assert_eq!(webhook.is_known_secret(key), is_known, "{key}");
+    }
     let ntfy = find_kind("ntfy").unwrap();
     assert!(ntfy.has_secret_files() && !find_kind("email").unwrap().has_secret_files());
     assert_eq!(ntfy.secret_key_of_file("token-file"), Some("token"));

@@ -432,6 +432,20 @@ mod tests {
     }
 
     #[test]
+    fn the_name_of_a_label_has_letters_digits_and_underscores() {
+        let (max_name_bytes, max_value_bytes) = MAX_LABEL_BYTES;
+        let longest = "a".repeat(max_name_bytes);
+        for name in ["a", "Team_1", "_", "a_0", &longest] {
+            assert_eq!(validate_label(name, "x"), Ok(()), "{name}");
+        }
+        for name in ["", "1a", "a-b", "a.b", "a b", "ā", &format!("{longest}a")] {
+            assert!(validate_label(name, "x").is_err(), "{name}");
+        }
+        assert_eq!(validate_label("a", &"x".repeat(max_value_bytes)), Ok(()));
+        assert!(validate_label("a", &"x".repeat(max_value_bytes + 1)).is_err());
+    }
+
+    #[test]
     fn a_domain_includes_its_subdomains() {
         assert!(
             is_on_domain(

@@ -356,7 +356,12 @@ mod tests {
         settings.grace = Seconds::DAY;
         let last = 3660 + WarningKind::MAX_DELAY_SECS;
         assert_eq!(due(&state, &settings, last).len(), 2);
+        assert_eq!(state.next_due(&settings, at(last)), Some(at(3660)));
         assert_eq!(due(&state, &settings, last + 1), []);
+        assert_eq!(
+            state.next_due(&settings, at(last + 1)),
+            state.deadline(&settings)
+        );
     }
 
     #[test]

@@ -76,6 +76,21 @@ fn five_words_on_one_line_are_cron_and_everything_else_is_oncalendar() {
 }
 
 #[test]
+fn schedules_are_equal_if_their_texts_are() {
+    let parse = |text| Schedule::parse(text).unwrap();
+    assert_eq!(parse("0 3 * * *"), parse("0 3 * * *"));
+    assert_ne!(parse("0 3 * * *"), parse("0 4 * * *"));
+}
+
+#[test]
+fn every_month_has_the_day_28_days_from_its_end() {
+    assert_eq!(
+        series("*-*~28", "UTC", "2026-01-31T00:00:00Z", 2),
+        ["2026-02-01T00:00:00Z", "2026-03-04T00:00:00Z"]
+    );
+}
+
+#[test]
 fn length_is_counted_in_code_points() {
     assert!(Schedule::parse(&format!("0 0 1 1 *{}", "\u{2003}".repeat(91))).is_ok());
     assert_eq!(

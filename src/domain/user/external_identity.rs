@@ -164,6 +164,28 @@ mod tests {
             });
             assert_eq!(grant, expected, "{groups:?}");
         }
-        assert!(!roles.is_empty() && GroupRoles::default().is_empty());
+    }
+
+    #[test]
+    fn roles_of_any_group_are_permissions() {
+        let none = GroupRoles::default;
+        assert!(none().is_empty());
+        let roles = BTreeMap::from([("ops".to_owned(), vec!["web".to_owned()])]);
+        for given in [
+            GroupRoles {
+                owners: vec!["admins".into()],
+                ..none()
+            },
+            GroupRoles {
+                members: roles.clone(),
+                ..none()
+            },
+            GroupRoles {
+                read_only: roles.clone(),
+                ..none()
+            },
+        ] {
+            assert!(!given.is_empty(), "{given:?}");
+        }
     }
 }

@@ -117,6 +117,12 @@ mod tests {
         for (name, query) in [("", "?q=a"), ("a\nb", "?q=a"), ("a", ""), ("a", "x")] {
             assert!(SavedFilter::new(name, query).is_err(), "{name:?} {query:?}");
         }
-        assert!(SavedFilter::new(&"a".repeat(61), "?q=a").is_err());
+        for (name_chars, query_bytes, fits) in
+            [(60, 4_000, true), (61, 4_000, false), (60, 4_001, false)]
+        {
+            let query = format!("?{}", "a".repeat(query_bytes - 1));
+            let filter = SavedFilter::new(&"ž".repeat(name_chars), &query);
+            assert_eq!(filter.is_ok(), fits, "{name_chars} {query_bytes}");
+        }
     }
 }

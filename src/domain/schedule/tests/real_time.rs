@@ -32,6 +32,19 @@ fn a_search_in_real_time_finds_the_first_match_near_a_change_of_the_clocks() {
             "2023-04-01T13:59:59Z",
             ["2023-04-01T14:15:00Z", "2023-04-01T14:16:00Z"],
         ),
+        // Near a change of the clocks, a job at one minute of each hour is not late.
+        (
+            "54 * * * *",
+            "Europe/Riga",
+            "2024-03-31T05:40:00Z",
+            ["2024-03-31T05:54:00Z", "2024-03-31T06:54:00Z"],
+        ),
+        (
+            "5 * * * *",
+            "Europe/Riga",
+            "2024-10-27T00:39:30Z",
+            ["2024-10-27T01:05:00Z", "2024-10-27T02:05:00Z"],
+        ),
     ] {
         assert_eq!(series(text, tz, start, 2), next, "{text} {tz} {start}");
     }

@@ -241,40 +241,60 @@ fn only_users_that_an_import_creates_count_toward_the_limit() {
     assert_eq!(import_users([1, MAX_USERS]), Ok(()));
 }
 
-/// Imports a channel that lacks settings, with these known ones, disabled for a reason.
+/// Channel that lacks settings, with these known ones, disabled for a reason.
+fn incomplete_channel(kind: &str, settings: &[(&str, &str)], reason: &str) -> Box<ImportedChannel> {
+    let settings = settings
+        .iter()
+        .map(|(key, value)| ((*key).into(), (*value).into()));
+    Box::new(ImportedChannel {
+        uuid: Uuid::from_u128(CHANNEL),
+        name: ChannelName::parse("phone").unwrap(),
+        settings: ImportedSettings::Incomplete {
+            kind: channels::find_kind(kind).unwrap(),
+            settings: SettingsUpdate::replace_all(settings.collect()),
+            missing: Box::new(["token"]),
+        },
+        set_by_operator: true,
+        health: ChannelHealth {
+            disabled: Some((NOW, reason.into())),
+            ..ChannelHealth::default()
+        },
+        managed_by: None,
+    })
+}
+
+/// Imports an [`incomplete_channel`].
 fn import_incomplete(
     working: &mut WorkingState,
     kind: &str,
     settings: &[(&str, &str)],
     reason: &str,
 ) {
-    let settings = settings
-        .iter()
-        .map(|(key, value)| ((*key).into(), (*value).into()));
-    let settings = ImportedSettings::Incomplete {
-        kind: channels::find_kind(kind).unwrap(),
-        settings: SettingsUpdate::replace_all(settings.collect()),
-        missing: Box::new(["token"]),
-    };
     let channel = |first: u64| {
         vec![ImportItem::Channel {
             id: ChannelId(first + 1),
             project: ProjectId(first),
-            channel: Box::new(ImportedChannel {
-                uuid: Uuid::from_u128(CHANNEL),
-                name: ChannelName::parse("phone").unwrap(),
-                settings,
-                set_by_operator: true,
-                health: ChannelHealth {
-                    disabled: Some((NOW, reason.into())),
-                    ..ChannelHealth::default()
-                },
-                managed_by: None,
-            }),
+            channel: incomplete_channel(kind, settings, reason),
         }]
     };
     let imported = project(PROJECT, "Homelab", Vec::new());
     import(working, imported, channel, options()).unwrap();
+}
+
+#[test]
+fn the_size_of_a_channel_that_lacks_settings_includes_the_known_settings() {
+    let bytes = |settings: &[(&str, &str)], reason: &str| {
+        let channel = ImportItem::Channel {
+            id: ChannelId(1),
+            project: ProjectId(1),
+            channel: incomplete_channel("telegram", settings, reason),
+        };
+        channel.approximate_bytes()
+    };
+    let long = "x".repeat(1_000);
+    let least = bytes(&[], "");
+    assert_eq!(bytes(&[("chat", &long)], ""), least + 1_004);
+    assert_eq!(bytes(&[("chat", "")], &long), least + 1_004);
 }
 
 /// Number of the imported channel, and its kind, its settings without those with a default and
