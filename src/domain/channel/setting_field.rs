@@ -167,6 +167,16 @@ impl SettingField {
         )
     }
 
+    /// True if lists may show the values as the destination of alerts. A secret must not be shown,
+    /// and a priority or a region is not a destination.
+    pub(super) fn may_show_destination(&self) -> bool {
+        let is_option = matches!(
+            self.field_type,
+            SettingFieldType::Number(..) | SettingFieldType::Choice(_)
+        );
+        !is_option && !self.is_secret()
+    }
+
     /// True if only the operator of the server may set it.
     pub fn is_operator_only(&self) -> bool {
         matches!(self.field_type, SettingFieldType::CertificatePin)

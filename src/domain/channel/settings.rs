@@ -445,16 +445,11 @@ impl ChannelSettings {
 
     /// First setting that shows where alerts go, for lists. Of a URL only the origin is shown,
     /// since the rest may be a credential. Users who may not change the channel see only origins,
-    /// mail addresses and phone numbers: a topic or a command may hold a secret. A priority or a
-    /// region is not a destination.
+    /// mail addresses and phone numbers: a topic or a command may hold a secret.
     pub fn destination(&self, may_write: bool) -> Option<Cow<'_, str>> {
         self.kind.fields.iter().find_map(|field| {
             let value = self.values.get(field.key)?;
-            let names_place = !matches!(
-                field.field_type,
-                SettingFieldType::Number(..) | SettingFieldType::Choice(_)
-            );
-            let may_be_shown = may_write && names_place && !field.is_secret()
+            let may_be_shown = may_write && field.may_show_destination()
                 || matches!(
                     field.field_type,
                     SettingFieldType::MailAddresses(_) | SettingFieldType::PhoneNumber
