@@ -514,6 +514,7 @@ mod tests {
             (vec![import, later, earlier], 150, 800, Some(import)),
             (vec![later, earlier], 450, 800, Some(earlier)),
             (vec![later], 450, 800, None),
+            (vec![later], 960, 900, Some(later)),
         ] {
             let expected = Timestamp::from_secs(expected);
             let deadline = Timestamp::from_secs(deadline);
@@ -522,6 +523,40 @@ mod tests {
                 found,
                 "{expected:?} {deadline:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_ping_may_be_lost_from_its_expected_time_to_its_deadline() {
+        let at = Timestamp::from_secs;
+        let outage = Outage {
+            from: at(100),
+            to: at(200),
+        };
+        for (expected, deadline, overlaps) in [
+            (0, 99, false),
+            (0, 100, true),
+            (120, 130, true),
+            (200, 300, true),
+            (201, 300, false),
+        ] {
+            let found = outage.overlaps(at(expected), at(deadline));
+            assert_eq!(found, overlaps, "{expected} {deadline}");
+        }
+    }
+
+    #[test]
+    fn outages_less_than_15_minutes_apart_are_one() {
+        let outage = |from, to| Outage {
+            from: Timestamp::from_secs(from),
+            to: Timestamp::from_secs(to),
+        };
+        for (gap, is_near) in [(899, true), (900, false), (901, false)] {
+            let first = outage(0, 1_000);
+            let second = outage(1_000 + gap, 3_000);
+            let merged = is_near.then_some(outage(0, 3_000));
+            assert_eq!(first.merge(second), merged, "{gap}");
+            assert_eq!(second.merge(first), merged, "{gap}");
         }
     }
 

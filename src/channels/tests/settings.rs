@@ -407,7 +407,9 @@ fn a_channel_created_before_a_setting_was_required_stays() {
         ("token", "t"),
         ("from", "+12025550100"),
     ];
-    assert_eq!(old.replace_with(whole).unwrap().missing_setting(), None);
+    let completed = old.replace_with(whole).unwrap();
+    assert_eq!(completed.missing_setting(), None);
+    assert!(completed.is_complete() && !old.is_complete());
     let error = old.replace_with(whole.into_iter().take(3)).unwrap_err();
     assert!(
         error
@@ -433,6 +435,7 @@ fn a_channel_that_was_imported_without_settings_cannot_deliver() {
         let kind = kind_named(kind);
         let settings = ChannelSettings::from_incomplete(kind, [("", ""); 0]).unwrap();
         assert_eq!(settings.obstacle(None).as_deref(), Some(obstacle));
+        assert!(!settings.is_complete());
         assert_eq!(
             ChannelSettings::parse_any_format(kind, kind.example.iter().copied())
                 .unwrap()

@@ -425,6 +425,7 @@ mod tests {
             format!("sha1:{plain}"),
             format!("sha256:{}", &colons[1..]),
             format!("sha256:{}:{}", &plain[..2], &plain[2..]),
+            format!("0:0{}", colons[2..].replacen(':', "", 1)),
             plain[1..].into(),
         ] {
             assert!(parse_certificate_pin(&text).is_err(), "{text}");

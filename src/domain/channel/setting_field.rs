@@ -358,6 +358,12 @@ mod tests {
                 "give a number from 1 to 9, or off",
             ),
             (
+                SettingFieldType::Words(&["down", "up"]),
+                &["down", "up,down"],
+                &["late", "Up", "up,late", "up,up"],
+                "key is not a list of some of down, up; give each at most once",
+            ),
+            (
                 SettingFieldType::Duration(300, 86_400),
                 &["300s", "5m", "1h", "1d"],
                 &[
@@ -381,6 +387,8 @@ mod tests {
                     "24:00-07:00",
                     "22:60-07:00",
                     "+2:00-07:00",
+                    "2:00-07:00",
+                    "22:0-07:00",
                     "22:00",
                 ],
                 "key is not a time range like 22:00-07:00",

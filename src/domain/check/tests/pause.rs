@@ -153,6 +153,7 @@ fn ends_of_pauses_are_in_the_coming_year() {
     };
     assert_eq!(parse(None, None), Ok(None));
     assert_eq!(parse(None, Some(90)), Ok(Some(5400)));
+    assert_eq!(parse(None, Some(366 * 1440)), Ok(Some(366 * 86_400)));
     assert_eq!(
         parse(Some("2026-11-18T12:26:40+02:00"), None),
         Ok(Some(1200))
