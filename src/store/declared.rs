@@ -65,3 +65,25 @@ impl Snapshot {
         self.rows(DECLARED, read_source)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Medium, Store};
+
+    #[test]
+    fn a_source_is_read_until_it_is_removed() {
+        let store = Store::open(&Medium::memory()).unwrap();
+        let web = ConfigSource::parse("web").unwrap();
+        for (source, expected) in [
+            (Some(&web), vec![(7, web.clone()), (8, web.clone())]),
+            (None, vec![(8, web.clone())]),
+        ] {
+            let batch = store.batch().unwrap();
+            batch.put_source(7, source).unwrap();
+            batch.put_source(8, Some(&web)).unwrap();
+            batch.commit().unwrap();
+            assert_eq!(store.snapshot().unwrap().sources().unwrap(), expected);
+        }
+    }
+}

@@ -231,9 +231,16 @@ fn next_hole(file: &File, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::os::unix::fs::FileExt as _;
+    use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+    use std::sync::Arc;
+
+    use redb::StorageBackend as _;
+    use redb::backends::FileBackend;
 
     use super::*;
+    use crate::store::ProgressReporter;
+    use crate::store::medium::LostWritesMark;
+    use crate::store::storage::Storage;
 
     /// Returns a file of this length that has no data, and its space, as if it was on ext4.
     fn empty_file(len: u64) -> (File, FileSpace) {
@@ -307,6 +314,27 @@ mod tests {
         let sync = || space.file.sync_data();
         space.fill(0..1, PART_BYTES, sync).unwrap();
         assert_eq!(holes(&space.file, PART_BYTES), []);
+    }
+
+    #[test]
+    fn space_is_reserved_and_filled_unless_the_file_grows_sparsely() {
+        let len = 2 * PART_BYTES;
+        for is_sparse in [false, true] {
+            let (file, space) = empty_file(0);
+            let backend = FileBackend::new(file.try_clone().unwrap()).unwrap();
+            let mark = LostWritesMark::Memory(Arc::default());
+            let progress = ProgressReporter::default();
+            let storage = Storage::new(Arc::new(backend), Some(space), mark, &progress).unwrap();
+            if is_sparse {
+                storage.grow_sparsely();
+            }
+            storage.set_len(len).unwrap();
+            let is_reserved = file.metadata().unwrap().blocks() * 512 >= len;
+            assert_eq!(is_reserved, !is_sparse);
+            storage.write(PART_BYTES, &[7; 4096]).unwrap();
+            let hole = next_hole(&file, PART_BYTES..len).unwrap();
+            assert_eq!(hole, is_sparse.then_some(PART_BYTES + 4096..len));
+        }
     }
 
     #[test]

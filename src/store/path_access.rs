@@ -285,7 +285,16 @@ pub(super) fn primary_group(id: u32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
+
     use super::*;
+    use crate::store::owner::{ForeignOwner, become_user};
+
+    /// User and group who own nothing.
+    const OTHER_USER: ForeignOwner = ForeignOwner {
+        uid: 65534,
+        gid: 65534,
+    };
 
     #[test]
     fn refusals_name_the_path_and_a_remedy() {
@@ -370,6 +379,106 @@ mod tests {
                 && unnamed.contains(&format!("chown -R {} {shown}", owner + 1)),
             "{unnamed}"
         );
+    }
+
+    #[test]
+    fn a_link_of_this_user_to_a_place_of_another_is_explained() {
+        if !geteuid().is_root() {
+            eprintln!("skipped: this takes root");
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let other = format!("belongs to {}", user_name(OTHER_USER.uid));
+        for (name, target_owner, link_owner, explained) in [
+            ("a", Some(OTHER_USER.uid), 0, Some(other.as_str())),
+            ("b", None, 0, Some("cannot be reached")),
+            ("c", Some(0), 0, None),
+            ("d", Some(OTHER_USER.uid), OTHER_USER.uid, None),
+        ] {
+            let target = directory.path().join(format!("{name}-target"));
+            if let Some(owner) = target_owner {
+                std::fs::create_dir(&target).unwrap();
+                chown(&target, Some(owner), None).unwrap();
+            }
+            let link = directory.path().join(name);
+            symlink(&target, &link).unwrap();
+            lchown(&link, Some(link_owner), None).unwrap();
+            let expected = explained.map(|whose| {
+                format!(
+                    "{} is a link to {}, which {whose}, and this runs as root: change it to a \
+                     path that root can access, or remove it",
+                    link.display(),
+                    target.display()
+                )
+            });
+            for path in [link.clone(), link.join("overdue.redb")] {
+                assert_eq!(explain_denied_link(&path), expected, "{name}");
+            }
+        }
+    }
+
+    /// Returns a directory that all users can enter, with the links in its path resolved.
+    fn open_directory() -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap();
+        set_mode(&path, 0o755);
+        (directory, path)
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_directory_is_made_only_where_others_cannot_replace_it() {
+        let (_directory, top) = open_directory();
+        let made = top.join("a/b/c");
+        make_own_directory(&made).unwrap();
+        assert_eq!(made.metadata().unwrap().mode() & 0o777, 0o700);
+        for (mode, is_safe) in [(0o755, true), (0o777, false), (0o1777, true)] {
+            set_mode(&top.join("a"), mode);
+            for below in ["a/b/c", "a/b/d"] {
+                let result = make_own_directory(&top.join(below));
+                assert_eq!(result.is_ok(), is_safe, "{mode:o} {below}: {result:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_directory_is_made_behind_as_many_links_as_the_system_follows() {
+        let (_directory, top) = open_directory();
+        let link = |number: u32| top.join(format!("link-{number}"));
+        symlink(&top, link(1)).unwrap();
+        (1..=MAX_LINKS).for_each(|number| symlink(link(number), link(number + 1)).unwrap());
+        let result = |number| expect_safe_ancestors(&link(number), &mut 0);
+        result(MAX_LINKS).unwrap();
+        let error = result(MAX_LINKS + 1).unwrap_err().to_string();
+        assert!(error.ends_with("too many links"), "{error}");
+    }
+
+    #[test]
+    fn a_directory_is_made_only_below_directories_of_root_and_of_this_user() {
+        if !geteuid().is_root() {
+            eprintln!("skipped: this takes root");
+            return;
+        }
+        let (_directory, top) = open_directory();
+        let of_other = top.join("other");
+        std::fs::create_dir(&of_other).unwrap();
+        chown(&of_other, Some(OTHER_USER.uid), None).unwrap();
+        let refused = make_own_directory(&of_other.join("data")).unwrap_err();
+        let reason = format!(
+            "{} belongs to user {}, and this runs as user 0; give a directory of its own",
+            of_other.display(),
+            OTHER_USER.uid
+        );
+        assert_eq!(refused.to_string(), reason);
+        // Other threads keep their ids.
+        let made = std::thread::spawn(move || {
+            become_user(OTHER_USER).unwrap();
+            make_own_directory(&of_other.join("data"))
+        });
+        made.join().unwrap().unwrap();
     }
 
     #[test]

@@ -29,3 +29,23 @@ impl std::fmt::Debug for ProgressReporter {
         f.write_str("ProgressReporter")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::util::sync::{Mutex, lock};
+
+    #[test]
+    fn progress_is_a_percentage_below_one_hundred() {
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let reporter = ProgressReporter::with_callback({
+            let reported = Arc::clone(&reported);
+            move |activity, percent| lock(&reported).push((activity, percent))
+        });
+        for (done, total) in [(0, 0), (1, 4), (3, 4), (4, 4)] {
+            reporter.report("copying", done, total);
+        }
+        let expected = [0, 25, 75, 99].map(|percent| ("copying", percent));
+        assert_eq!(*lock(&reported), expected);
+    }
+}

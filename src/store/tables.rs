@@ -373,8 +373,45 @@ mod tests {
                 "the key of a removed row of the table `channels` has a wrong length"
             );
         }
-        for change in [RowChange::Remove, RowChange::RemoveRange] {
+        for change in [RowChange::Put, RowChange::Remove, RowChange::RemoveRange] {
             assert!(apply_change(change, &right, &right).is_ok(), "{change:?}");
+        }
+    }
+
+    #[test]
+    fn a_row_whose_key_or_value_has_a_wrong_length_is_not_written() {
+        let store = Store::open(&Medium::memory()).unwrap();
+        let uploads = chunks::UPLOADS.name();
+        for (key, value) in [(7, 8), (8, 7), (9, 8), (8, 0)] {
+            let value = vec![0; value];
+            let key = vec![0; key];
+            let reason = format!(
+                "the table `uploads` has a row with a key of {} bytes and a value of {}",
+                key.len(),
+                value.len()
+            );
+            let mut changes = RowChanges::default();
+            changes.add(RowChange::Put, uploads, &key, &value);
+            let mut bytes = Vec::new();
+            table_rows::append_row(&mut bytes, &key, &value);
+            let rows = TableRows::read(uploads, &bytes).unwrap();
+            let batch = store.batch().unwrap();
+            for refused in [
+                batch.apply_changes(changes.as_bytes()),
+                batch.add_rows(&rows),
+            ] {
+                assert!(
+                    matches!(&refused, Err(StoreError::Damaged { reason: found, .. })
+                        if *found == reason),
+                    "{refused:?}"
+                );
+            }
+            let mut inspection = Inspection::default();
+            inspection.inspect_rows(&rows).unwrap();
+            assert_eq!(
+                inspection.finish().problems,
+                [format!("the database is damaged: {reason}")]
+            );
         }
     }
 }

@@ -8,6 +8,7 @@ mod audit;
 mod damage;
 mod deliveries;
 mod logs;
+mod medium;
 mod restore;
 mod users;
 mod versions;
@@ -347,6 +348,17 @@ fn put_row(store: &Store, (name, id): (&'static str, u64), bytes: &[u8]) {
             .insert(id, bytes)?;
         Ok(())
     });
+}
+
+/// Inspects every row of a store.
+fn inspect(store: &Store) -> InspectionReport {
+    let mut inspection = Inspection::default();
+    store
+        .snapshot()
+        .unwrap()
+        .visit_table_rows(|rows| inspection.inspect_rows(rows).is_ok())
+        .unwrap();
+    inspection.finish()
 }
 
 /// Contents of a store as domain types.

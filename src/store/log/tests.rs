@@ -5,7 +5,9 @@ use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 
 use super::journal::{Journal, OpenedJournal};
-use super::{ChangeLog, LogError, LogMark, MemoryLog, RowChange, RowChanges, StoreLog};
+use super::{
+    ChangeLog, LeaderLog, LogError, LogMark, MemoryLog, RowChange, RowChanges, SharedLog, StoreLog,
+};
 use crate::store::table_rows::TableRows;
 
 const DATABASE: u64 = 77;
@@ -148,6 +150,19 @@ fn a_released_log_has_room_again_and_forgets_its_records() {
         assert!(mark.place > 15);
         assert!(!log.has_room_for(1 << 20));
     });
+}
+
+#[test]
+fn a_journal_is_used_up_to_its_end() {
+    let (storage, mut journal) = new_journal();
+    let most = (JOURNAL_BYTES - SECTOR) as usize - super::record::HEADER_BYTES;
+    assert!(journal.has_room_for(most) && !journal.has_room_for(most + 1));
+    append(&mut journal, LogMark::default(), &[&vec![6; most]]);
+    assert!(!journal.has_room_for(0));
+    assert_eq!(
+        changes_after(&reopen(&storage), LogMark::default()),
+        [vec![6; most]]
+    );
 }
 
 #[test]
@@ -417,6 +432,27 @@ fn a_paused_or_missing_log_appends_nothing() {
     log.replace(None, None);
     assert!(!log.append(b"two").unwrap());
     assert_eq!(replayed(&storage), [b"one"]);
+}
+
+/// Log of a cluster that takes every record and keeps none.
+struct DiscardingLog;
+
+impl SharedLog for DiscardingLog {
+    fn append(&mut self, _: u64, _: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_leader_whose_batch_failed_after_its_record_was_appended_appends_no_more() {
+    let log = LeaderLog::new(DATABASE, 1, Box::new(DiscardingLog));
+    let mut log = StoreLog::leading(log, LogMark::default());
+    assert!(log.append(b"one").unwrap());
+    log.confirm();
+    assert!(log.append(b"failed").unwrap());
+    log.withdraw();
+    assert!(log.has_failed());
+    log.append(b"two").unwrap_err();
 }
 
 #[test]

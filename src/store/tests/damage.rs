@@ -209,13 +209,7 @@ fn meta_values_of_a_wrong_size_are_errors() {
             error.starts_with("the table `meta` holds a row that cannot be read: `adopted`: "),
             "{error}"
         );
-        let mut inspection = Inspection::default();
-        store
-            .snapshot()
-            .unwrap()
-            .visit_table_rows(|rows| inspection.inspect_rows(rows).is_ok())
-            .unwrap();
-        assert_eq!(inspection.finish().problems, [error]);
+        assert_eq!(inspect(&store).problems, [error]);
     }
     assert!(matches!(
         put("badge_secret", &[7; 31])

@@ -215,6 +215,133 @@ proptest! {
 }
 
 #[test]
+fn a_sweep_and_a_pruning_end_once_they_reach_their_limit_of_bytes() {
+    let store = store();
+    // Each body counts for 2,000 bytes.
+    let body = vec![7; 3_024];
+    let long = |n| Ping {
+        body_len: 3_024,
+        ..ping(1, n, n - 1)
+    };
+    let pings: Vec<_> = (1..=6).map(|n| (Arrival(n), long(n), &body)).collect();
+    write(&store, |batch| {
+        let counted = |up_to| ping::count_bytes(batch.unrecorded(), Arrival(up_to));
+        batch.append_pings(&pings, None)?;
+        assert_eq!((counted(2)?, counted(6)?), ((4_000, 0), (12_000, 0)));
+        for (most, removed, is_byte_limit_reached) in [(4_000, 2, true), (9_000, 4, false)] {
+            let swept = batch.sweep_pings((Arrival(0), Arrival(6)), (9, most), |_, n| n > 1)?;
+            let first = u64::from(is_byte_limit_reached);
+            let expected = SweepResult {
+                removed,
+                removed_bytes: removed as u64 * 2_000,
+                is_byte_limit_reached,
+                kept: removed - first as usize,
+                kept_bytes: (removed as u64 - first) * 2_000,
+                checks: (0..first).map(|_| CheckId(1)).collect(),
+                ..SweepResult::default()
+            };
+            assert_eq!(swept, expected, "{most}");
+        }
+        assert_eq!(counted(6)?, (0, 10_000));
+        let start = KeptPingCursor::default();
+        for (limit, most, removed, is_byte_limit_reached, next) in [
+            (9, 4_000, 2, true, Some(4)),
+            (1, 9_000, 1, false, Some(5)),
+            (9, 4_001, 2, false, None),
+        ] {
+            let pruned = batch.prune_kept_pings(start, (limit, most), |_, _| false)?;
+            let left = batch.prune_kept_pings(start, (0, 0), |_, _| true)?;
+            assert_eq!(pruned.next, left.next, "{limit} {most}");
+            let expected = KeptPruneResult {
+                removed,
+                removed_bytes: removed as u64 * 2_000,
+                has_new_unreferenced: false,
+                is_byte_limit_reached,
+                next: pruned.next,
+            };
+            assert_eq!((pruned, pruned.next.is_some()), (expected, next.is_some()));
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn only_pings_that_share_an_upload_refer_to_it() {
+    for is_kept in [false, true] {
+        let store = store();
+        let shared = Ping {
+            body_len: 6,
+            body_sharers: 1,
+            ..ping(1, 1, 0)
+        };
+        let own = ping(2, 1, 0);
+        write(&store, |batch| {
+            let upload = batch.begin_upload()?;
+            batch.put_chunk(upload, 0, b"shared")?;
+            let alone = without_body(ping(3, 1, 0));
+            if is_kept {
+                batch.put_kept_pings(&[(alone, b"")], Some(upload))?;
+            } else {
+                batch.append_pings(&[(Arrival(1), alone, b"")], Some(upload))?;
+            }
+            assert_eq!(batch.first_unreferenced(0, None)?, Some(upload));
+            if is_kept {
+                let pings = [(shared, b"shared".as_slice()), (own, b"ok")];
+                batch.put_kept_pings(&pings, Some(upload))?;
+            } else {
+                let pings = [
+                    (Arrival(2), shared, b"shared".as_slice()),
+                    (Arrival(3), own, b"ok"),
+                ];
+                batch.append_pings(&pings, Some(upload))?;
+            }
+            let is_live = |check: CheckId, _| check == CheckId(2);
+            let has_new_unreferenced = if is_kept {
+                let start = KeptPingCursor::default();
+                let pruned = batch.prune_kept_pings(start, (9, u64::MAX), is_live)?;
+                pruned.has_new_unreferenced
+            } else {
+                let range = (Arrival(0), Arrival(3));
+                let swept = batch.sweep_pings(range, (9, u64::MAX), is_live)?;
+                swept.has_new_unreferenced
+            };
+            assert!(has_new_unreferenced, "{is_kept}");
+            assert_eq!(batch.first_unreferenced(0, None)?, Some(upload));
+            Ok(())
+        });
+        let body = store
+            .snapshot()
+            .unwrap()
+            .body_of(CheckId(2), 1, Arrival(3), 1);
+        assert_eq!(body.unwrap().as_deref(), Some(b"ok".as_slice()));
+    }
+}
+
+#[test]
+fn chunks_are_removed_one_after_another_up_to_a_number_of_bytes() {
+    let store = store();
+    write(&store, |batch| {
+        let upload = batch.begin_upload()?;
+        (0..6).try_for_each(|index| batch.put_chunk(upload, index, &[7; 100]))?;
+        for (max_bytes, removed, is_left) in [
+            (0, 1, true),
+            (200, 2, true),
+            (201, 3, true),
+            (100, 0, false),
+        ] {
+            assert_eq!(
+                batch.remove_chunks(upload, max_bytes)?,
+                removed,
+                "{max_bytes}"
+            );
+            let left = batch.first_unreferenced(0, None)?;
+            assert_eq!(left, is_left.then_some(upload), "{max_bytes}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn a_part_of_a_long_body_reads_only_the_chunks_that_contain_it() {
     let store = store();
     let body = b"onetwothree";

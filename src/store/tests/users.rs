@@ -324,6 +324,8 @@ fn an_unreadable_user_row_is_quarantined() {
             "{place:?}: {error}"
         );
         assert_eq!(store.quarantine_unreadable_rows().unwrap(), []);
+        let found = inspect(&store);
+        assert_eq!((found.problem_count, found.quarantined_rows), (0, 1));
         let (users, sessions, links) = read(&store).unwrap();
         assert_eq!(
             users.len() + sessions.len() + links.len(),
