@@ -340,9 +340,14 @@ mod tests {
             ("ssh pi \"notify '$NAME'\" && true", &["NAME"]),
             ("python3 -c \"print('$NAME')\"", &["NAME"]),
             ("perl -e \"print '$NAME'\"", &["NAME"]),
+            ("bash -x -c \"$NAME\"", &["NAME"]),
+            ("bash --rcfile bashrc -c \"$NAME\"", &["NAME"]),
             ("grep -c \"$NAME\" log", &[]),
             ("echo \"notify $NAME\" | sh", &["NAME"]),
+            ("echo \"$NAME\" | bash -s", &["NAME"]),
             ("echo \"$NAME\" | tee log | bash -s", &[]),
+            ("echo \"$NAME\" | cat -n", &[]),
+            ("echo \"$NAME\" | sh notify.sh", &[]),
             ("echo \"$(sh -c \"$NAME\")\"", &["NAME"]),
             ("eval \"$(echo $NAME)\"", &["NAME"]),
             ("echo `sh -c \"$NAME\"`", &["NAME"]),
@@ -353,12 +358,28 @@ mod tests {
             ("logger -t ssh \"eval: $NAME\"", &[]),
             ("printf %s \"$NAME\" | ssh pi notify", &[]),
             ("bash notify.sh \"$NAME\"", &[]),
+            ("python3 script.py \"$NAME\"", &[]),
             ("curl -d \"$NAME\" https://example.org/", &[]),
             ("echo \"sh -c $NAME\"", &[]),
             ("sh -c true; echo $NAME", &[]),
         ] {
             assert_eq!(lint_command(command).executed, found, "{command}");
         }
+    }
+
+    #[test]
+    fn substitutions_are_read_up_to_a_depth_and_any_number_of_them() {
+        let nested = |depth: usize| {
+            format!(
+                "{}echo '$NAME'{}",
+                "echo \"$(".repeat(depth),
+                ")\"".repeat(depth)
+            )
+        };
+        assert_eq!(lint_command(&nested(MAX_NESTING)).unexpanded, ["NAME"]);
+        assert_eq!(lint_command(&nested(MAX_NESTING + 1)).unexpanded, [""; 0]);
+        let many = "echo \"$(true)\"; ".repeat(3 * MAX_NESTING) + &nested(1);
+        assert_eq!(lint_command(&many).unexpanded, ["NAME"]);
     }
 
     #[test]

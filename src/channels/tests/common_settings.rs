@@ -1,7 +1,7 @@
 //! Settings that many kinds share.
 
 use super::kinds::{example, kind_named};
-use super::sample::{alert_now, attempt};
+use super::sample::{alert_now, attempt, every_event, failed};
 use super::settings::parse;
 use crate::channels::alert::AlertFacts;
 use crate::channels::{SendStep, prepare};
@@ -95,7 +95,7 @@ fn common_settings_are_parsed() {
 }
 
 #[test]
-fn a_resolved_notice_has_the_priority_of_a_recovery() {
+fn a_resolved_notice_has_the_priority_and_the_template_of_a_recovery() {
     let ntfy = example("ntfy").with_value("priority", "5").unwrap();
     let ntfy = ntfy.with_value("priority-up", "2").unwrap();
     let ntfy = ntfy.with_value("notices", "on").unwrap();
@@ -111,6 +111,98 @@ fn a_resolved_notice_has_the_priority_of_a_recovery() {
         };
         let sent: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
         assert_eq!(sent["priority"], priority, "{sent}");
+        let whatsapp = example("whatsapp").with_value("notices", "on").unwrap();
+        let steps = prepare(&whatsapp, &notice, &attempt()).unwrap();
+        let [SendStep::Http(request)] = steps.as_slice() else {
+            panic!("{steps:?}");
+        };
+        let template = whatsapp.get(if is_resolved {
+            "content-up"
+        } else {
+            "content-down"
+        });
+        let body = String::from_utf8_lossy(&request.body);
+        assert!(body.contains(template.unwrap()), "{body}");
+    }
+}
+
+#[test]
+fn every_priority_of_pushover_that_sends_is_sent() {
+    for priority in ["2", "1", "0", "-1", "-2"] {
+        let po = example("po").with_value("priority", priority).unwrap();
+        let steps = prepare(&po, &failed(), &attempt()).unwrap();
+        let [SendStep::Http(request)] = steps.as_slice() else {
+            panic!("{steps:?}");
+        };
+        let body = String::from_utf8_lossy(&request.body);
+        let field = format!("priority={priority}");
+        assert!(body.split('&').any(|part| part == field), "{body}");
+    }
+}
+
+#[test]
+fn a_link_that_pushover_would_refuse_is_left_out() {
+    for (len, is_sent) in [(512, true), (513, false)] {
+        let mut alert = failed();
+        alert.link = Some("x".repeat(len));
+        let steps = prepare(&example("po"), &alert, &attempt()).unwrap();
+        let [SendStep::Http(request)] = steps.as_slice() else {
+            panic!("{steps:?}");
+        };
+        let body = String::from_utf8_lossy(&request.body);
+        assert_eq!(body.contains("&url="), is_sent, "{len}");
+    }
+}
+
+#[test]
+fn a_test_with_the_priority_that_sends_nothing_has_the_default_one() {
+    let (_, test) = every_event()
+        .into_iter()
+        .find(|(name, _)| *name == "test")
+        .unwrap();
+    for (priority, sent) in [("0", None), ("4", Some(4))] {
+        let ntfy = example("ntfy").with_value("priority", priority).unwrap();
+        let steps = prepare(&ntfy, &test, &attempt()).unwrap();
+        let [SendStep::Http(request)] = steps.as_slice() else {
+            panic!("{steps:?}");
+        };
+        let message: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+        let found = message.get("priority").and_then(serde_json::Value::as_i64);
+        assert_eq!(found, sent, "{message}");
+    }
+}
+
+#[test]
+fn only_a_test_runs_the_command_for_the_other_event() {
+    let shell = parse(kind_named("shell"), &[("up-command", "true")]).unwrap();
+    for (name, alert) in every_event() {
+        let commands = prepare(&shell, &alert, &attempt()).unwrap_or_default();
+        let is_run = !commands.is_empty();
+        assert_eq!(is_run, ["test", "up"].contains(&name), "{name}");
+    }
+}
+
+#[test]
+fn credentials_of_ntfy_are_a_token_or_a_user_with_a_password() {
+    let token = ("token", "tk_a");
+    let user = ("user", "ann");
+    let password = ("password", "secret");
+    for (pairs, problem) in [
+        (&[token][..], None),
+        (&[user, password], None),
+        (&[token, user, password], Some("give one of them")),
+        (&[user], Some("give both or none")),
+        (&[password], Some("give both or none")),
+    ] {
+        let pairs = [&[("topic", "backups")][..], pairs].concat();
+        let refused = parse(kind_named("ntfy"), &pairs).err();
+        assert_eq!(refused.is_some(), problem.is_some(), "{pairs:?}");
+        assert!(
+            refused
+                .zip(problem)
+                .is_none_or(|(refused, problem)| refused.contains(problem)),
+            "{pairs:?}"
+        );
     }
 }
 

@@ -23,7 +23,7 @@ fn mail_to(address: &str, body: &str) -> String {
         "Received: from nas by hc.test with ESMTP\r\n\tfor <{address}>; Fri, 20 Nov 2026 01:34:05 \
          +0000\r\nDelivered-To: {address}\r\nX-Original-To: {address}\r\nFrom: \
          nas@example.org\r\nTo: {address}\r\nSubject: Backup\r\nContent-Type: \
-         text/plain\r\n\r\n{body}\r\n"
+         text/plain;\r\n charset=utf-8;\r\n\tformat=flowed\r\n\r\n{body}\r\n"
     )
 }
 
@@ -109,8 +109,51 @@ fn a_mail_is_shown_by_its_subject_and_its_text() {
     assert_eq!(
         attached,
         "From: nas@example.org\r\nSubject: Backup\r\nContent-Type: \
-         text/plain\r\n\r\nYmFja3VwIGZhaWxlZA==\r\n"
+         text/plain;\r\n charset=utf-8;\r\n\tformat=flowed\r\n\r\nYmFja3VwIGZhaWxlZA==\r\n"
     );
+}
+
+#[test]
+fn a_mail_is_attached_if_it_is_short_and_no_part_of_it_contains_its_address() {
+    let address = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f@hc.test";
+    let header = "Subject: a\r\n\r\n";
+    let rest = |len: usize| "x".repeat(len - header.len());
+    for (subject, text, body, is_attached) in [
+        ("a", "b", "b".to_owned(), true),
+        (address, "b", "b".to_owned(), false),
+        ("a", address, "b".to_owned(), false),
+        ("a", "b", address.to_owned(), false),
+        ("a", "b", rest(1_000_000), true),
+        ("a", "b", rest(1_000_001), false),
+    ] {
+        let mut check = backup();
+        check.last_ping = Some(mail_ping(&format!("{header}{body}"), subject, text));
+        let alert = of_check(check, down("2026-11-20T01:34:05Z", FlipCause::Fail));
+        let steps = prepare(&example("email"), &alert, &attempt()).unwrap();
+        let [SendStep::Mail(mail)] = steps.as_slice() else {
+            panic!()
+        };
+        let len = body.len();
+        assert_eq!(
+            mail.attachment.is_some(),
+            is_attached,
+            "{subject} {text} {len}"
+        );
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_dropped_only_where_the_output_is_cut() {
+    for (lines, shown) in [(0, "\u{fffd}start"), (5_000, "line")] {
+        let mut body = b"\xffstart\n".to_vec();
+        (0..lines).for_each(|_| body.extend(b"line\n"));
+        let mut check = backup();
+        let at = "2026-11-20T01:34:05Z";
+        check.last_ping = Some(ping(PingKind::Fail, at, None, &body));
+        let alert = of_check(check, down(at, FlipCause::Fail));
+        let output = alert.output.unwrap();
+        assert!(output.text.starts_with(shown), "{}", output.text);
+    }
 }
 
 #[test]

@@ -441,11 +441,13 @@ fn tokens_in_bodies_and_commands_are_redacted() {
     let shell = example("shell")
         .with_value(
             "down-command",
-            r#"curl -H 'X-Token: 0123456789abcdefgh' "$NAME"#,
+            r#"curl -H 'X-Token: 0123456789abcdef' 0123456789abcde "$NAME"#,
         )
         .unwrap();
     let step = &prepare(&shell, &failed(), &attempt()).unwrap()[0];
-    let error = "sh: 1: curl -H 'X-Token: 0123456789abcdefgh' : Unterminated quoted string".into();
+    let error = "sh: 1: curl -H 'X-Token: 0123456789abcdef' 0123456789abcde : Unterminated \
+                 quoted string"
+        .into();
     let judged = judge(
         &shell,
         &failed(),
@@ -459,6 +461,50 @@ fn tokens_in_bodies_and_commands_are_redacted() {
     );
     assert_eq!(
         judged.error,
-        "exit status 2: sh: 1: curl -H 'X-Token: ***' : Unterminated quoted string"
+        "exit status 2: sh: 1: curl -H 'X-Token: ***' 0123456789abcde : Unterminated quoted \
+         string"
     );
+}
+
+#[test]
+fn a_url_is_redacted_only_if_its_path_can_be_a_secret() {
+    for (url, shown) in [
+        ("https://h.example/in", "https://h.example/in"),
+        ("https://h.example/hook", "***"),
+    ] {
+        let webhook = example("webhook").with_value("down-url", url).unwrap();
+        let step = &prepare(&webhook, &failed(), &attempt()).unwrap()[0];
+        let answer = TransportReply::Http(ChannelResponse {
+            status: 400,
+            headers: Vec::new(),
+            body: format!("{url} takes no messages").into(),
+        });
+        let now = moment("2026-11-20T23:59:00Z");
+        assert_eq!(
+            judge(&webhook, &failed(), &attempt(), step, &answer, now).error,
+            format!("the answer was 400: {shown} takes no messages")
+        );
+    }
+}
+
+#[test]
+fn a_long_topic_is_redacted_and_ordinary_settings_are_not() {
+    for (topic, shown) in [("topic-5678", "***"), ("topic-567", "topic-567")] {
+        let ntfy = example("ntfy")
+            .with_value("topic", topic)
+            .unwrap()
+            .with_value("tz", "Europe/Riga")
+            .unwrap();
+        let step = &prepare(&ntfy, &failed(), &attempt()).unwrap()[0];
+        let answer = TransportReply::Http(ChannelResponse {
+            status: 403,
+            headers: Vec::new(),
+            body: format!("no access to {topic} from Europe/Riga").into(),
+        });
+        let now = moment("2026-11-20T23:59:00Z");
+        assert_eq!(
+            judge(&ntfy, &failed(), &attempt(), step, &answer, now).error,
+            format!("the answer was 403: no access to {shown} from Europe/Riga")
+        );
+    }
 }

@@ -328,6 +328,45 @@ fn ranges_are_counted_in_utf16() {
 }
 
 #[test]
+fn a_title_is_shown_where_there_is_no_space_for_the_note_of_a_duplicate() {
+    let doubtful = crate::channels::SendAttempt {
+        may_be_duplicate: true,
+        ..attempt()
+    };
+    for most in [45, 60] {
+        let limit = LengthLimit(most, LengthUnit::Chars);
+        let show =
+            |attempt| render_text(&failed(), attempt, Dialect::Plain, TextSections::ALL, limit);
+        let shown = show(&doubtful);
+        assert!(shown.contains("Nightly backup failed"), "{shown}");
+        assert_eq!(shown, show(&attempt()));
+    }
+}
+
+#[test]
+fn checks_of_a_list_that_are_left_out_are_counted() {
+    let at = "2026-11-20T01:34:05Z";
+    let digest = alert_now(AlertFacts::Digest {
+        down: vec![summary("backup", at, FlipCause::Fail); 9],
+        up: vec![summary("sync", at, FlipCause::MissedPing); 9],
+        warned: vec![],
+    });
+    let mut counts = std::collections::BTreeSet::new();
+    for most in 100..2_000 {
+        let limit = LengthLimit(most, LengthUnit::Chars);
+        let all = TextSections::ALL;
+        let text = render_text(&digest, &attempt(), Dialect::Plain, all, limit);
+        let shown = text.matches("• ").count();
+        let hidden = text.split_once("\nand ").map_or(0, |(_, hidden)| {
+            hidden.split(' ').next().unwrap().parse().unwrap()
+        });
+        assert!(shown == 0 || shown + hidden == 18, "{text}");
+        counts.insert(shown);
+    }
+    assert!(counts.len() > 12 && counts.contains(&18), "{counts:?}");
+}
+
+#[test]
 fn the_output_returns_after_a_long_description_is_dropped() {
     let mut check = backup();
     let settings = CheckSettings {

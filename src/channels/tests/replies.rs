@@ -363,6 +363,7 @@ fn only_persistent_errors_of_the_service_itself_disable_a_channel() {
             (2, 3_600, body),
             (9, 3_599, body),
             (9, 86_400, block_page),
+            (9, 86_400, if kind == "github" { json } else { block_page }),
             (9, 86_400, ""),
         ] {
             assert_eq!(
