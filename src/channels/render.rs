@@ -437,7 +437,10 @@ fn first_chars(text: &str, chars: usize) -> String {
 /// Last characters of a text.
 fn last_chars(text: &str, chars: usize) -> String {
     let cut = text.chars().count().saturating_sub(chars);
-    let start = text.char_indices().nth(cut).map_or(0, |(at, _)| at);
+    let start = text
+        .char_indices()
+        .nth(cut)
+        .map_or(text.len(), |(at, _)| at);
     let tail = text.get(start..).unwrap_or(text);
     if cut > 0 {
         format!("…{tail}")

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::sample::{alert_now, attempt, backup, down, failed, of_check, ping, summary};
 use crate::channels::alert::{Alert, AlertFacts, CheckFacts};
 use crate::channels::render::{
-    Dialect, LengthLimit, LengthUnit, TextSections, render_styled_text, render_text, truncate_line,
+    Dialect, LengthLimit, LengthUnit, TextSections, render_output, render_styled_text, render_text,
+    truncate_line,
 };
 use crate::domain::check::CheckSettings;
 use crate::domain::flip::FlipCause;
@@ -344,6 +345,19 @@ fn a_title_is_shown_where_there_is_no_space_for_the_note_of_a_duplicate() {
 }
 
 #[test]
+fn a_block_of_output_has_as_much_of_its_end_as_fits() {
+    let mut blocks = 0;
+    for most in 0..60 {
+        let limit = LengthLimit(most, LengthUnit::Chars);
+        if let Some((_, block)) = render_output(&failed(), Dialect::Slack, limit) {
+            assert!(block.contains("e\n```"), "{block}");
+            blocks += 1;
+        }
+    }
+    assert!((30..60).contains(&blocks), "{blocks}");
+}
+
+#[test]
 fn checks_of_a_list_that_are_left_out_are_counted() {
     let at = "2026-11-20T01:34:05Z";
     let digest = alert_now(AlertFacts::Digest {
@@ -358,9 +372,9 @@ fn checks_of_a_list_that_are_left_out_are_counted() {
         let text = render_text(&digest, &attempt(), Dialect::Plain, all, limit);
         let shown = text.matches("• ").count();
         let hidden = text.split_once("\nand ").map_or(0, |(_, hidden)| {
-            hidden.split(' ').next().unwrap().parse().unwrap()
+            hidden.split(' ').next().unwrap().parse::<usize>().unwrap()
         });
-        assert!(shown == 0 || shown + hidden == 18, "{text}");
+        assert_eq!(shown + hidden, if shown == 0 { 0 } else { 18 }, "{text}");
         counts.insert(shown);
     }
     assert!(counts.len() > 12 && counts.contains(&18), "{counts:?}");
