@@ -139,6 +139,12 @@ fn a_mail_is_attached_if_it_is_short_and_no_part_of_it_contains_its_address() {
             is_attached,
             "{subject} {text} {len}"
         );
+        let plain = crate::channels::SendAttempt {
+            plain: true,
+            ..attempt()
+        };
+        let steps = prepare(&example("email"), &alert, &plain).unwrap();
+        assert!(matches!(&steps[..], [SendStep::Mail(mail)] if mail.attachment.is_none()));
     }
 }
 

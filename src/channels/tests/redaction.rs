@@ -322,6 +322,14 @@ fn errors_without_quotations_are_public() {
     for (error, public) in [
         ("the answer was 500:", "the answer was 500"),
         ("not taken for a@b: 550", "not taken for a@b: 550"),
+        (
+            "not taken for a@b: 550 no such user",
+            "not taken for a@b: 550",
+        ),
+        (
+            "none of its channels can deliver: not taken for a@b: 550 no such user",
+            "none of its channels can deliver: not taken for a@b: 550",
+        ),
     ] {
         assert_eq!(public_part(error), public);
     }
@@ -441,12 +449,13 @@ fn tokens_in_bodies_and_commands_are_redacted() {
     let shell = example("shell")
         .with_value(
             "down-command",
-            r#"curl -H 'X-Token: 0123456789abcdef' 0123456789abcde "$NAME"#,
+            "notify-all-machines 12345678901234567 -H 'X-Token: 0123456789abcdef' 0123456789abcde \
+             \"$NAME",
         )
         .unwrap();
     let step = &prepare(&shell, &failed(), &attempt()).unwrap()[0];
-    let error = "sh: 1: curl -H 'X-Token: 0123456789abcdef' 0123456789abcde : Unterminated \
-                 quoted string"
+    let error = "sh: 1: notify-all-machines 12345678901234567 -H 'X-Token: 0123456789abcdef' \
+                 0123456789abcde : Unterminated quoted string"
         .into();
     let judged = judge(
         &shell,
@@ -461,28 +470,58 @@ fn tokens_in_bodies_and_commands_are_redacted() {
     );
     assert_eq!(
         judged.error,
-        "exit status 2: sh: 1: curl -H 'X-Token: ***' 0123456789abcde : Unterminated quoted \
-         string"
+        "exit status 2: sh: 1: notify-all-machines 12345678901234567 -H 'X-Token: ***' \
+         0123456789abcde : Unterminated quoted string"
+    );
+}
+
+#[test]
+fn long_words_of_a_body_are_redacted_except_names_and_placeholders() {
+    let webhook = example("webhook")
+        .with_value("method", "POST")
+        .unwrap()
+        .with_value(
+            "body",
+            "greet servers tenletters nineword9 of $OVERDUE_ALERT_NAME some_member_name: x",
+        )
+        .unwrap();
+    let step = &prepare(&webhook, &failed(), &attempt()).unwrap()[0];
+    let answer = TransportReply::Http(ChannelResponse {
+        status: 400,
+        headers: Vec::new(),
+        body: "servers tenletters nineword9 OVERDUE_ALERT_NAME some_member_name".into(),
+    });
+    let now = moment("2026-11-20T23:59:00Z");
+    assert_eq!(
+        judge(&webhook, &failed(), &attempt(), step, &answer, now).error,
+        "the answer was 400: servers *** nineword9 OVERDUE_ALERT_NAME some_member_name"
     );
 }
 
 #[test]
 fn a_url_is_redacted_only_if_its_path_can_be_a_secret() {
-    for (url, shown) in [
-        ("https://h.example/in", "https://h.example/in"),
-        ("https://h.example/hook", "***"),
+    let pieces = "https://h.example/$NAME-of-check/0123456789/012345678";
+    for (url, said, shown) in [
+        ("https://h.example/in", "see https://h.example/in", None),
+        (
+            "https://h.example/hook",
+            "see https://h.example/hook",
+            Some("see ***"),
+        ),
+        (pieces, "no 0123456789/012345678", Some("no ***/012345678")),
+        (pieces, "no $NAME-of-check", None),
     ] {
         let webhook = example("webhook").with_value("down-url", url).unwrap();
         let step = &prepare(&webhook, &failed(), &attempt()).unwrap()[0];
         let answer = TransportReply::Http(ChannelResponse {
             status: 400,
             headers: Vec::new(),
-            body: format!("{url} takes no messages").into(),
+            body: said.into(),
         });
         let now = moment("2026-11-20T23:59:00Z");
         assert_eq!(
             judge(&webhook, &failed(), &attempt(), step, &answer, now).error,
-            format!("the answer was 400: {shown} takes no messages")
+            format!("the answer was 400: {}", shown.unwrap_or(said))
         );
     }
 }

@@ -433,6 +433,8 @@ fn a_url_is_written_for_the_parser_of_each_service() {
             "(https://x/*a*/~~b~~/&lt;c), `a~~b`",
         ),
         (Dialect::Zulip, "*a* and *b* *c*", "`*a*` and `*b* *c*`"),
+        (Dialect::Zulip, "host:port a&;b", "host:port a&;b"),
+        (Dialect::Zulip, "a:smile: b&lt;c", "`a:smile: b&lt;c`"),
         // It parses these before URLs, or does not turn them into links.
         (
             Dialect::Zulip,

@@ -272,6 +272,8 @@ fn a_record_whose_header_has_another_hash_is_none() {
     // The last byte of the hash.
     record[super::record::HEADER_BYTES - 1] ^= 1;
     assert_eq!(super::record::decode(DATABASE, &record), None);
+    record[super::record::HEADER_BYTES - 8..super::record::HEADER_BYTES].fill(0);
+    assert_eq!(super::record::decode(DATABASE, &record), None);
 }
 
 #[test]

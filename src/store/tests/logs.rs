@@ -266,6 +266,27 @@ fn a_sweep_and_a_pruning_end_once_they_reach_their_limit_of_bytes() {
 }
 
 #[test]
+fn a_chain_leads_from_kept_pings_back_to_the_log() {
+    let logged = |n| (Arrival(n), without_body(ping(1, n, n - 1)), b"".as_slice());
+    let store = store();
+    write(&store, |batch| {
+        batch.append_pings(&[1, 2, 3].map(logged), None)?;
+        // The first row is left, as after an unreadable page.
+        let swept = batch.sweep_pings((Arrival(2), Arrival(3)), (9, u64::MAX), |_, _| true)?;
+        assert_eq!(swept.kept, 2);
+        Ok(())
+    });
+    let snapshot = store.snapshot().unwrap();
+    for down_to in 1..=3 {
+        let pings = snapshot
+            .pings_of(CheckId(1), 3, Arrival(3), down_to)
+            .unwrap();
+        let numbers: Vec<_> = pings.iter().map(|ping| ping.n).collect();
+        assert_eq!(numbers, (down_to..=3).rev().collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn only_pings_that_share_an_upload_refer_to_it() {
     for is_kept in [false, true] {
         let store = store();

@@ -143,6 +143,7 @@ fn an_inspection_finds_altered_rows() {
         .map(|(n, body)| (Arrival(n), ping(n, body), body))
         .collect();
     write(&store, |batch| batch.append_pings(&pings, None));
+    assert_eq!(inspect(&filled()).dead_pings, 0);
     let found = inspect(&store);
     // The checks of these pings do not exist.
     assert_eq!(
