@@ -48,7 +48,7 @@ impl WorkingState {
         // Another outage of the server covered the time in which the check could have reported.
         let next_recheck = outage
             .filter(|_| reason == HoldReason::ServerOutage && !is_hold_over)
-            .and_then(|outage| recheck_after_outage(check, outage, now));
+            .and_then(|outage| recheck_after_outage(&check, outage, now));
         if let Some(at) = next_recheck.filter(|recheck| *recheck > at) {
             check.state.notification = NotificationState::Pending { at, reason };
         } else if at <= now || is_hold_over {
@@ -217,10 +217,13 @@ pub(super) fn recheck_after_outage(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::super::fixture::{NOW, add_channel, add_check, send_ping, working_state};
     use super::*;
+    use crate::domain::check::CheckSettings;
     use crate::domain::ids::CheckId;
-    use crate::domain::number::FailureThreshold;
+    use crate::domain::number::{FailureThreshold, Seconds};
     use crate::domain::ping::PingKind;
     use crate::engine::command::Command;
 
@@ -284,5 +287,28 @@ mod tests {
         assert_eq!(evaluate(&mut working, check, next), (2, 0));
         let later = next.plus_secs(period);
         assert_eq!(evaluate(&mut working, check, later), (3, 1));
+    }
+
+    #[test]
+    fn a_check_is_examined_again_until_it_has_had_time_to_report_after_an_outage() {
+        let (working, check) = state_with_threshold(1, PingKind::Success);
+        let mut check = working.state.check(check).unwrap().clone();
+        check.settings = Arc::new(CheckSettings {
+            timeout: Seconds::clamped(60),
+            grace: Seconds::clamped(60),
+            ..CheckSettings::clone(&check.settings)
+        });
+        let from = NOW.plus_secs(60);
+        let to = NOW.plus_secs(600);
+        let outage = Outage { from, to };
+        let end = to.plus_secs(Outage::CATCH_UP_SECS);
+        let next_report = Some(to.plus_secs(120));
+        assert_eq!(recheck_after_outage(&check, outage, to), next_report);
+        let before_end = end.plus_micros(-1);
+        assert_eq!(
+            recheck_after_outage(&check, outage, before_end),
+            next_report
+        );
+        assert_eq!(recheck_after_outage(&check, outage, end), None);
     }
 }

@@ -256,3 +256,39 @@ fn take_check_entries<V: Copy>(
     entries.iter().for_each(|(pair, _)| _ = map.remove(pair));
     entries
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::fixture::{MAIN_PROJECT, add_check, working_state};
+    use super::*;
+
+    #[test]
+    fn records_about_a_deleted_channel_are_removed_and_records_about_others_stay() {
+        let mut working = working_state();
+        let id = add_check(&mut working, 7);
+        let check = working.state.check(id).unwrap();
+        let mut states = AudienceStates::default();
+        let deleted = ChannelId(1);
+        let other = ChannelId(2);
+        for channel in [deleted, other] {
+            states.set(check, channel, AudienceState::Unnotified);
+            states.record_membership_change(check, channel, true);
+        }
+        states.remove_channel(MAIN_PROJECT, deleted);
+        assert_eq!(states.get(check, deleted), None);
+        assert_eq!(states.get(check, other), Some(AudienceState::Unnotified));
+        assert_eq!(states.take_pending_of(check), [(other, true)]);
+    }
+
+    #[test]
+    fn a_project_has_at_most_a_hundred_thousand_pairs_to_compare() {
+        let mut working = working_state();
+        let id = add_check(&mut working, 7);
+        let check = working.state.check(id).unwrap();
+        let mut states = AudienceStates::default();
+        for channel in 0..=MAX_PENDING_PAIRS as u64 {
+            states.record_membership_change(check, ChannelId(channel), true);
+        }
+        assert_eq!(states.len(), MAX_PENDING_PAIRS);
+    }
+}

@@ -280,3 +280,65 @@ pub(super) fn check_event(check: &Check, action: AuditAction) -> AuditEvent {
 fn channel_name(name: &str, kind: &str) -> Box<str> {
     if name.is_empty() { kind } else { name }.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::fixture::working_state;
+    use super::*;
+    use crate::domain::user::{Grant, PasswordHash, UserName, UserPreferences};
+    use crate::engine::command::user::NewUser;
+
+    #[test]
+    fn changes_of_accounts_are_logged_and_preferences_are_not() {
+        let account_changes = [
+            UserChanges {
+                name: UserName::parse("Ann").ok(),
+                ..UserChanges::default()
+            },
+            UserChanges {
+                second_factor: Some(None),
+                ..UserChanges::default()
+            },
+            UserChanges {
+                identity: Some(None),
+                ..UserChanges::default()
+            },
+            UserChanges {
+                grant: Some(Grant::Owner),
+                ..UserChanges::default()
+            },
+            UserChanges {
+                disabled: Some(true),
+                ..UserChanges::default()
+            },
+        ];
+        for changes in account_changes {
+            assert_eq!(action_of_changes(&changes), Some(AuditAction::Changed));
+        }
+        let password = UserChanges {
+            password: Some(PasswordHash::new("x")),
+            ..UserChanges::default()
+        };
+        assert_eq!(action_of_changes(&password), Some(AuditAction::PasswordSet));
+        let preferences = UserChanges {
+            preferences: Some(UserPreferences::default()),
+            ..UserChanges::default()
+        };
+        assert_eq!(action_of_changes(&preferences), None);
+    }
+
+    #[test]
+    fn a_created_user_is_logged_with_the_name() {
+        let new = NewUser {
+            uuid: uuid::Uuid::from_u128(1),
+            name: UserName::parse("Ann").unwrap(),
+            password: None,
+            grant: Grant::Owner,
+        };
+        let command = Command::User(Box::new(UserCommand::Create(new)));
+        let event = working_state().event_of(&command).unwrap();
+        assert_eq!(event.action, AuditAction::Created);
+        assert_eq!(event.object, AuditObject::User);
+        assert_eq!(&*event.name, "Ann");
+    }
+}

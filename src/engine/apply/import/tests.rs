@@ -135,6 +135,40 @@ fn an_import_has_at_most_a_million_objects() {
 }
 
 #[test]
+fn an_import_is_idle_from_an_hour_after_its_last_step() {
+    let mut working = working_state();
+    working.begin_import(1, 0, NOW).unwrap();
+    let idle_at = |secs| working.idle_imports(NOW.plus_secs(secs)).len();
+    assert_eq!([3_599, 3_600].map(idle_at), [0, 1]);
+}
+
+#[test]
+fn imported_projects_that_share_a_name_a_uuid_or_a_badge_key_are_refused() {
+    let shared_name = project(PROJECT + 1, "Homelab", Vec::new());
+    let shared_uuid = Box::new(ImportedProject {
+        badge_key: "other".into(),
+        ..*project(PROJECT, "Office", Vec::new())
+    });
+    let shared_badge_key = Box::new(ImportedProject {
+        badge_key: format!("badge-{PROJECT}").into(),
+        ..*project(PROJECT + 1, "Office", Vec::new())
+    });
+    for other in [shared_name, shared_uuid, shared_badge_key] {
+        let others = |first: u64| {
+            let id = ProjectId(first + 1);
+            vec![ImportItem::Project { id, project: other }]
+        };
+        let imported = project(PROJECT, "Homelab", Vec::new());
+        let refused = import(&mut working_state(), imported, others, options());
+        let Err(ImportStepError::Conflicts(sentences)) = refused else {
+            panic!("{refused:?}");
+        };
+        let expected = "two imported projects share the name, the UUID or the badge key";
+        assert!(sentences.iter().any(|text| text.starts_with(expected)));
+    }
+}
+
+#[test]
 fn a_badge_secret_is_adopted_if_only_replaced_projects_have_checks() {
     let mut working = working_state();
     let badge_secret_after_import = |working: &mut WorkingState, byte| {
