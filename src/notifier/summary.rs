@@ -276,6 +276,21 @@ fn is_permanent(error: &MailError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outbound::MailReply;
+
+    #[test]
+    fn a_refusal_from_code_500_on_of_the_recipient_or_the_message_is_permanent() {
+        for (step, code, expected) in [
+            (MailStep::Recipient, 499, false),
+            (MailStep::Recipient, 500, true),
+            (MailStep::Message, 554, true),
+            (MailStep::Sender, 550, false),
+        ] {
+            let text = String::new();
+            let refused = MailError::Refused(MailReply { step, code, text });
+            assert_eq!(is_permanent(&refused), expected, "{step:?} {code}");
+        }
+    }
 
     #[test]
     fn each_failure_of_a_summary_doubles_the_delay_up_to_an_hour() {

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::super::fixture::{START, SenderFixture};
 use super::*;
 use crate::domain::ids::{ChannelId, DeliveryNumber};
@@ -85,4 +87,19 @@ fn an_unreadable_flip_is_replaced_by_the_change_that_the_row_is_about() {
         let summary = fixture.sender.check_summary(&item, true);
         assert_eq!((summary.since, summary.cause), (at, FlipCause::Unknown));
     }
+}
+
+#[test]
+fn checks_that_are_down_are_counted_again_after_half_a_second() {
+    let mut cache = DownChecksCache::default();
+    let mut counted_at = |millis| {
+        let mut is_counted = false;
+        cache.get(ProjectId(1), Duration::from_millis(millis), || {
+            is_counted = true;
+            Arc::new([])
+        });
+        is_counted
+    };
+    let counted = [1_000, 1_499, 1_500, 1_501].map(&mut counted_at);
+    assert_eq!(counted, [true, false, true, false]);
 }

@@ -117,3 +117,25 @@ impl FailureCause {
         matches!(self, Self::Check(_) | Self::Digest)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_digest_explains_only_failures_of_digests_with_rows_in_common() {
+        let check = FailureCause::Check(CheckId(1));
+        for (before, has_suspects, expected) in [
+            (FailureCause::NoFailure, true, FailureCause::Digest),
+            (FailureCause::NoFailure, false, FailureCause::Channel),
+            (FailureCause::Digest, true, FailureCause::Digest),
+            (FailureCause::Digest, false, FailureCause::Channel),
+            (check, true, FailureCause::Channel),
+            (FailureCause::Channel, true, FailureCause::Channel),
+        ] {
+            let mut cause = before;
+            cause.add_digest(has_suspects);
+            assert!(cause == expected);
+        }
+    }
+}

@@ -325,3 +325,58 @@ fn describe_project(checks: usize, uptime: &UptimePeriod) -> String {
         None => format!("{checks}, no pings were expected"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::mail::{self, SummaryLinks};
+    use super::*;
+    use crate::domain::mail_address::MailAddress;
+    use crate::domain::user::summary::{SummaryInterval, SummarySettings};
+
+    fn list(count: usize) -> CheckLines {
+        let mut lines = CheckLines::default();
+        for _ in 0..count {
+            lines.add(CheckLine {
+                name: "backup".into(),
+                project: String::new(),
+                text: "1 h".into(),
+                url: None,
+                rank: 1,
+            });
+        }
+        lines
+    }
+
+    #[test]
+    fn the_headline_of_a_summary_is_red_if_a_check_was_or_is_down() {
+        let settings = SummarySettings {
+            interval: SummaryInterval::Weekly,
+            address: MailAddress::parse("a@example.org").unwrap(),
+            projects: Box::default(),
+        };
+        for (outage_count, down_count, is_red) in
+            [(0, 0, false), (1, 0, true), (0, 1, true), (1, 1, true)]
+        {
+            let contents = SummaryContents {
+                period: "16 Nov to 22 Nov 2026".into(),
+                noun: "week",
+                scope: "1 check in Home".into(),
+                outage_count,
+                downtime: "1 h".into(),
+                down_now: list(down_count),
+                outages: list(outage_count),
+                slower: list(0),
+                paused: 0,
+                projects: Vec::new(),
+                zone: "UTC".into(),
+            };
+            let date = Timestamp::from_secs(1_800_000_000);
+            let links = SummaryLinks::default();
+            let mail = mail::render(&settings, &contents, &links, "id".into(), date).unwrap();
+            let html = mail.html.unwrap();
+            let case = (outage_count, down_count);
+            assert_eq!(html.contains("d0342c"), is_red, "{case:?}");
+            assert_eq!(html.contains("2da44e"), !is_red, "{case:?}");
+        }
+    }
+}

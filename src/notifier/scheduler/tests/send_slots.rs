@@ -171,3 +171,17 @@ fn rows_that_were_begun_but_not_sent_are_no_duplicates() {
     };
     assert_eq!(results, [(599, later(false)), (1, later(true))]);
 }
+
+#[test]
+fn slots_are_full_once_the_maximum_number_of_messages_is_in_flight() {
+    let world = world();
+    let channel = world.state.channel(CHANNEL).unwrap();
+    let mut slots = SendSlots::default();
+    for _ in 0..MAX_IN_FLIGHT {
+        assert!(!slots.are_full());
+        slots.acquire(channel, "mail");
+    }
+    assert!(slots.are_full());
+    slots.release(channel.project, "mail");
+    assert!(!slots.are_full());
+}
