@@ -48,7 +48,7 @@ impl WorkingState {
         // Another outage of the server covered the time in which the check could have reported.
         let next_recheck = outage
             .filter(|_| reason == HoldReason::ServerOutage && !is_hold_over)
-            .and_then(|outage| recheck_after_outage(&check, outage, now));
+            .and_then(|outage| recheck_after_outage(check, outage, now));
         if let Some(at) = next_recheck.filter(|recheck| *recheck > at) {
             check.state.notification = NotificationState::Pending { at, reason };
         } else if at <= now || is_hold_over {
