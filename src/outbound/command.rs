@@ -183,8 +183,7 @@ fn spawn_shell(
     })
 }
 
-/// Writes the input of a shell and waits until it exits. After `limit` it and everything that it
-/// started are killed.
+/// Writes the input of a shell and waits until it exits. After `limit` its process group is killed.
 async fn wait_for_exit(
     child: &mut Child,
     input: &[u8],

@@ -26,7 +26,7 @@ use world::SoakWorld;
 
 /// Variable that is set in the process whose memory is measured.
 const PROCESS_VARIABLE: &str = "OVERDUE_SOAK_PROCESS";
-/// Figures are compared between quarters of the time.
+/// Minimum number of days: figures of quarters of the time are compared.
 const MIN_DAYS: u64 = 5;
 const DEFAULT_SIZE: SoakSize = SoakSize {
     days: 12,

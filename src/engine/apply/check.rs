@@ -154,8 +154,8 @@ impl WorkingState {
         now: Timestamp,
         change: impl FnOnce(&mut CheckState, &CheckSettings, &mut Vec<Flip>) -> ChangeResult,
     ) -> ApplyResult {
-        // Takes effect even if the command is refused: a passed deadline stays passed. The change
-        // may take the check down, since its deadline may pass before the command is applied.
+        // Takes effect even if the command is refused: a passed deadline stays passed. A check that
+        // was down is down again if its pause has ended already.
         self.evaluate_before_change(id, &Parents::default(), now);
         let mut check = self.find_check(id)?;
         let mut flips = Vec::new();

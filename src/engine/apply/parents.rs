@@ -15,8 +15,8 @@ use crate::domain::timestamp::Timestamp;
 /// The others are evaluated within [`HoldReason::RECHECK_SECS`].
 const MAX_RELEASED_CHILDREN: usize = 512;
 
-/// Maximum number of checks that are visited, above all checks that depend on a check, before it
-/// gets a parent: see [limits](crate::docs::limits).
+/// Maximum number of checks that are counted when a check gets a parent: the checks above each
+/// check that depends on it. See [limits](crate::docs::limits).
 const MAX_VISITED_CHECKS: usize = 100_000;
 
 impl WorkingState {
@@ -241,7 +241,7 @@ mod tests {
         numbers.map(add).collect()
     }
 
-    /// A shorter way leads over a check that is up, so that the lowest check may depend on all.
+    /// A shorter path goes through a check that is up, so that the lowest check may depend on all.
     #[test]
     fn an_alert_is_held_only_by_a_notified_check_at_most_32_levels_above() {
         let mut working = working_state();
