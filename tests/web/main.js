@@ -19,7 +19,7 @@ const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 // Those that are tried with every change.
 const USUAL = ['choices', 'glance', 'layouts', 'public', 'keyboard', 'plain', 'edit', 'list', 'hostile', 'live', 'outage', 'passkeys'];
 // A scenario that has not come to its end by then never will.
-const PATIENCE = 900_000;
+const PATIENCE = wanted.length > 0 ? 900_000 : 300_000;
 
 const scenario = name => require(`./${name}`);
 
@@ -67,7 +67,11 @@ async function run(name, browser) {
   together.sort((one, other) => (scenario(other).waits ?? 0) - (scenario(one).waits ?? 0));
   const failed = [...(await Promise.all([go(together), go(together)])).flat(), ...await go(alone)];
   if (failed.length) console.log(`once more, alone: ${failed.join(', ')}`);
-  if (!browser.isConnected()) browser = await launch();
+  if (failed.length) {
+    // The old browser may hang.
+    await browser.close().catch(() => {});
+    browser = await launch();
+  }
   const twice = await go(failed);
   await browser.close();
   process.exit(twice.length ? 1 : 0);
