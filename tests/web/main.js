@@ -66,8 +66,8 @@ async function run(name, browser) {
   const together = names.filter(name => !alone.includes(name));
   together.sort((one, other) => (scenario(other).waits ?? 0) - (scenario(one).waits ?? 0));
   const failed = [...(await Promise.all([go(together), go(together)])).flat(), ...await go(alone)];
-  if (failed.length) console.log(`once more, alone: ${failed.join(', ')}`);
   if (failed.length) {
+    console.log(`once more, alone: ${failed.join(', ')}`);
     // The old browser may hang.
     await browser.close().catch(() => {});
     browser = await launch();

@@ -282,7 +282,7 @@ fn system_crontabs_have_a_user_and_directories_of_jobs() {
 
 /// Any user may fill a crontab with equal jobs, and root reads it.
 #[test]
-fn equal_jobs_are_numbered_without_a_search_through_all_of_them() {
+fn each_of_twenty_thousand_equal_jobs_has_another_slug() {
     let draw = sequential_uuids();
     let crontab = Crontab {
         name: "crontab".into(),

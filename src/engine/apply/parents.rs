@@ -28,14 +28,11 @@ impl WorkingState {
         parents: &Parents,
     ) -> Result<(), ParentsError> {
         let parents_of = |id| {
-            let stored = || self.state.check(id);
             if id == check.id {
-                Some(parents)
-            } else {
-                stored()
-                    .filter(|other| other.project == check.project)
-                    .map(|other| &other.settings.parents)
+                return Some(parents);
             }
+            let other = self.state.check(id)?;
+            (other.project == check.project).then_some(&other.settings.parents)
         };
         parents.validate_for(check.id, parents_of)?;
         let is_stored = |parent: &CheckId| check.settings.parents.ids().contains(parent);

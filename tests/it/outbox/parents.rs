@@ -30,7 +30,7 @@ fn create_dependent_check(
     id
 }
 
-fn set_parents(
+pub(super) fn set_parents(
     engine: &mut TestEngine,
     check: CheckId,
     parents: &[CheckId],

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use overdue::domain::check::{RunLimit, WarningKind};
-use overdue::domain::parents::Parents;
 use proptest::prelude::*;
 
+use super::parents::set_parents;
 use super::windows::window;
 use super::*;
 
@@ -140,11 +140,7 @@ fn warnings_that_would_mislead_are_logged_instead() {
     channel(&mut engine, 1, "webhook", ALL_EVENTS);
     let parent = create_periodic_check(&mut engine, 5, 86_400, 600);
     let child = create_limited(&mut engine, 7, [0, 0, 0]);
-    engine.execute(Command::UpdateAlertSettings {
-        check: child,
-        failure_threshold: None,
-        parents: Some(Parents::new(vec![parent]).unwrap()),
-    });
+    set_parents(&mut engine, child, &[parent]).unwrap();
     let mut expected = Vec::new();
     let mut expect_skipped = |engine: &TestEngine, reason: &str| {
         let kind = AlertEvent::Warning(WarningKind::Late);
@@ -192,11 +188,7 @@ fn a_parent_that_goes_down_first_prevents_a_warning_after_one_that_no_channel_ta
         ..CheckEdit::default()
     };
     engine.execute(Command::UpdateCheck(child, Box::new(edit)));
-    engine.execute(Command::UpdateAlertSettings {
-        check: child,
-        failure_threshold: None,
-        parents: Some(Parents::new(vec![parent]).unwrap()),
-    });
+    set_parents(&mut engine, child, &[parent]).unwrap();
     for uuid in [5, 7] {
         engine.execute(ping(uuid, PingKind::Success, ""));
     }
@@ -218,11 +210,7 @@ fn a_warning_that_fell_due_before_a_ping_takes_its_parent_down_is_sent() {
     let hook = channel(&mut engine, 1, "webhook", ALL_EVENTS);
     let parent = create_periodic_check(&mut engine, 5, 86400, 600);
     let child = create_limited(&mut engine, 7, [0, 0, 0]);
-    engine.execute(Command::UpdateAlertSettings {
-        check: child,
-        failure_threshold: None,
-        parents: Some(Parents::new(vec![parent]).unwrap()),
-    });
+    set_parents(&mut engine, child, &[parent]).unwrap();
     engine.execute(ping(5, PingKind::Success, ""));
     let last = engine.handle.now();
     wait(&mut engine, 3590);
@@ -242,11 +230,7 @@ fn a_short_run_causes_no_warning_from_the_deadline_of_a_parent_on() {
     channel(&mut engine, 1, "email", &settings);
     let parent = create_periodic_check(&mut engine, 5, 3600, 600);
     let child = create_limited(&mut engine, 7, [0, 0, 30]);
-    engine.execute(Command::UpdateAlertSettings {
-        check: child,
-        failure_threshold: None,
-        parents: Some(Parents::new(vec![parent]).unwrap()),
-    });
+    set_parents(&mut engine, child, &[parent]).unwrap();
     engine.execute(ping(5, PingKind::Success, ""));
     let last = engine.handle.now();
     wait(&mut engine, 4190);
